@@ -486,8 +486,8 @@ impl Operations {
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// The transaction at `node` has progressed. Asks the questions again that had to wait for releases in this
-    /// transaction.
+    /// Asks the questions again that had to wait for releases in the transaction at `node`, because this transaction
+    /// has progressed.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

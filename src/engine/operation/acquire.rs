@@ -1,9 +1,9 @@
 //! Takes a lock: attempts, verdicts, retries.
 //!
-//! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before the first byte, and
-//! sends the same `SET` with `NX` and `PX` to all nodes at once. A majority of the nodes decides. After a failed
-//! attempt, the engine releases what the attempt has locked, waits for a random time, and begins again with a fresh
-//! token.
+//! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before it sends the first
+//! byte. It sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the nodes
+//! decides. After a failed attempt, the engine releases what the attempt has locked, waits for a random time, and
+//! begins again with a fresh token.
 
 mod answers;
 pub(in crate::engine) mod fencing;
@@ -309,7 +309,7 @@ impl Acquire {
             return false;
         }
         let transactions = &cx.parts.nodes[node].connection.transactions;
-        // If the release is not written yet, a `SET` sent now would overtake the release.
+        // Waits if the release is not written yet, because a `SET` that is sent now would overtake it.
         if release && transactions.is_to_release(cx.parts.claims.meets_own(node, &claim.entry)) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
@@ -354,7 +354,7 @@ impl Acquire {
         if let Some(fencing) = &mut self.fencing {
             fencing.stop_renumbering();
         }
-        // If only an operator can restore a majority, no later attempt would succeed.
+        // Plans no other attempt if only an operator can restore a majority.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let is_final = matches!(refusal, Refusal::OtherGroup | Refusal::OtherPermits);
         let rest = match is_final || is_out_of_reach(outcomes) {
@@ -423,9 +423,9 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Begins the first attempt immediately if the operation has its turn. An operation that makes only one attempt
-    /// never waits for its turn. Such an operation may ask at the same time as other operations. If this engine holds a
-    /// lock on one of the resources, such an operation is refused immediately.
+    /// Begins the first attempt immediately if it is the operation's turn. An operation that makes only one attempt
+    /// does not wait for its turn, and may ask at the same time as other operations. If this engine holds a lock on one
+    /// of the resources, this operation is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);

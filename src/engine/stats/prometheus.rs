@@ -117,7 +117,8 @@ impl Page {
         self.0 += &format!("shearline_{name}{labels} {value}\n");
     }
 
-    /// A bucket counts all times up to its bound, so it includes all buckets with lower bounds.
+    /// Writes the buckets of `histogram`. A bucket counts all times up to its bound, so it includes all buckets with
+    /// lower bounds.
     fn buckets(&mut self, name: &str, label: &str, histogram: &Histogram) {
         let before = if label.is_empty() { "" } else { "," };
         let bucket = |bound: &dyn Display| format!("{label}{before}le=\"{bound}\"");

@@ -57,7 +57,7 @@ impl Acquire {
             }
             Some(Special::Reading(reading)) => {
                 let is_permit = reading.slots.is_some();
-                // The operation may be in the queue again, and would get the next turn if it stayed there.
+                // Leaves the queue, which the operation may have joined again, so that it does not get another turn.
                 reading.step_out(self.place, &mut parts.queues);
                 parts.share(self.place, Some((cx.round.key, is_permit)), key);
                 self.place

@@ -167,7 +167,7 @@ impl Slots {
         })
     }
 
-    /// Returns a slot in which `quorum` of the `open` nodes have the token, with these nodes.
+    /// Returns a slot in which at least `quorum` of the `open` nodes have the token, and these nodes.
     fn same(&self, open: NodeSet, quorum: usize) -> Option<(u16, NodeSet)> {
         let to = self.moves_to();
         let is_left = |slot: u16| to.is_some_and(|to| to != slot);
@@ -179,7 +179,7 @@ impl Slots {
         })
     }
 
-    /// Returns the number of permits if too few nodes for a `quorum` may still have a free permit.
+    /// Returns the number of permits if fewer than `quorum` nodes may still have a free permit.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
@@ -414,7 +414,8 @@ impl Acquire {
         let Some(slots) = self.slots() else {
             return false;
         };
-        // If this engine has given back a permit since this attempt began, the attempt may have missed it.
+        // If this engine has released a permit since the attempt began, treats it as free, because the attempt may have
+        // missed it.
         let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {

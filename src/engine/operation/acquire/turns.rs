@@ -91,7 +91,8 @@ impl Acquire {
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. What the operation knows about another place is now out of date.
+    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because it will be out
+    /// of date.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
@@ -135,7 +136,7 @@ impl Acquire {
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
         } else if self.passes_by(cx) {
-            // The operation asks the nodes at the same time as the contender.
+            // The operation now asks the nodes at the same time as the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {

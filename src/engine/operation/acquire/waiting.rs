@@ -25,7 +25,7 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        // Some nodes have refused a reader, but the nodes that have not answered may still grant the lock.
+        // A refused reader asks again as soon as enough nodes may admit readers, instead of after the random delay.
         let delay = match after == Refusal::Held {
             true => self.kept_out_until(delay, cx),
             false => delay,
@@ -109,7 +109,7 @@ impl Acquire {
     }
 
     /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. If too few nodes have answered, the
-    /// wait has no such end, because then each attempt counts.
+    /// wait has no such end, because each attempt then counts as a try.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -188,8 +188,8 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt. The operation must have its turn, and [this engine must hold](Self::held_here) none of
-    /// its resources.
+    /// Makes another attempt. It must be the operation's turn, and [this engine must hold](Self::held_here) none of the
+    /// operation's resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         if cx.parts.claims.has_room() {
             cx.round.reset(cx.now, cx.parts);
