@@ -153,8 +153,8 @@ pub enum Event {
     FloorsGiven {
         /// The operation that sent the floors.
         round: RoundId,
-        /// The nodes that have not answered that they wrote a floor, each with the reason. Empty if all nodes have
-        /// written a floor, or if no caller of this engine has requested a fencing token.
+        /// The nodes that have not confirmed their floor, each with the reason. Empty if all nodes have written a
+        /// floor, or if no caller of this engine has requested a fencing token.
         without: Vec<(NodeId, NodeOutcome)>,
     },
     /// The nodes have counted their fencing-token counters for a handle. No call of an engine returns the id of this
@@ -166,7 +166,7 @@ pub enum Event {
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
-    /// applies nothing, because the lock already shows its new end.
+    /// has nothing to apply, because the lock already shows its new end.
     Kept {
         /// The lock that was extended.
         lock: LockId,
@@ -289,7 +289,7 @@ impl<'a> Context<'a> {
         !self.round.record(node, Vote::Abstain, outcome)
     }
 
-    /// Returns the answer of each node, for an error of `operation`.
+    /// Returns the report for an error of `operation`, with the answer of each node.
     #[cold]
     pub(super) fn report(&self, operation: &mut dyn Operate) -> Report {
         let report = self.round.report(self.now, &self.parts.nodes);
@@ -322,7 +322,7 @@ pub(super) trait Operate {
     /// Returns the outcome for the caller, or `None` if the outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    /// Adds the subject of the operation to a `report`.
+    /// Adds to `report` the names that the operation is about.
     fn about(&mut self, report: Report, _parts: &Parts) -> Report {
         report
     }
@@ -421,7 +421,7 @@ pub(super) enum Change {
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
-    /// The operation has its turn to ask now.
+    /// It is the operation's turn to ask.
     Turn,
     /// The caller's deadline has passed, so there is no time for another attempt.
     OutOfTime,
@@ -440,7 +440,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest lock.
+/// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {

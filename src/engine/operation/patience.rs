@@ -43,9 +43,9 @@ impl Patience {
         }
     }
 
-    /// Returns how long nodes may take to answer a question that is useless after half of the lock's life. A configured
-    /// timeout takes precedence. If the configured timeout is longer than the ttl permits, the attempt ends as too
-    /// slow.
+    /// Returns how long nodes may take to answer a question whose answer is useless after half of the lock's life. A
+    /// configured timeout takes precedence. If the configured timeout is longer than the ttl permits, the attempt ends
+    /// as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         match patience.fixed {

@@ -9,7 +9,7 @@
 //! # Guarantees
 //!
 //! * A repair uses only numbers that were requested after the mark had existed for as long as the longest lock lasts.
-//! * A node counts only if it has its own floor, is not in quarantine, and is connected at the same time.
+//! * A node's floor counts only if the node has set it itself, is not in quarantine, and is still connected.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` remains.
 //!   The wait then begins again.
 //! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
@@ -17,7 +17,7 @@
 //! # Not here
 //!
 //! The proof is in [`manual::fencing`](crate::manual::fencing). The module `engine::fencing` decides when a repair
-//! begins, and knows the losses.
+//! begins, and records which nodes have lost their floors.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -79,8 +79,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest
-    /// lock.
+    /// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {

@@ -10,9 +10,9 @@
 //! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
 //! vote. A node in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
 //!
-//! A node without scripts may show how it releases locks only after a majority has granted the lock. A `SET` to another
-//! node may still be unsent when the lock is granted. In both situations, the node gets its first copy immediately,
-//! unless an extension has already found that the node does not have the lock.
+//! A node without scripts may still be showing how it releases locks when a majority grants the lock. A `SET` to
+//! another node may still be unsent when the lock is granted. In both situations, the node gets its first copy
+//! immediately, unless an extension has already found that the node does not have the lock.
 //!
 //! # Not here
 //!
@@ -65,7 +65,8 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // If this copy waited behind other commands, it would arrive late and expire after the other copies.
+    // Sends the copy only if it need not wait behind other commands. Otherwise it would arrive late and expire after
+    // the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
