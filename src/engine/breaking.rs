@@ -19,8 +19,8 @@ use super::operators::OperatorError;
 pub enum Breaking {
     /// The keys get another token and keep their expiry. No other client can take the lock before the keys expire, and
     /// by then the holder must have stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break
-    /// immediately, or at half of its validity if the nodes send no notifications. Any other holder learns of the break
-    /// at its next extension.
+    /// immediately, or after half of its validity if the nodes send no notifications. Any other holder learns of the
+    /// break at its next extension.
     #[default]
     KeepOut,
     /// The keys are deleted. Any client may take the lock immediately, while the old holder still believes that it

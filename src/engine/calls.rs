@@ -107,8 +107,8 @@ impl Engine {
     }
 
     /// Begins to extend `lock` for at least `ttl` from now on. The outcome is
-    /// an [`Event::Extended`](super::Event::Extended). The new end applies as soon as a majority has agreed. The lock
-    /// ends as soon as a majority has lost it.
+    /// an [`Event::Extended`](super::Event::Extended). The new end takes effect as soon as a majority has agreed. The
+    /// lock ends as soon as a majority has lost it.
     ///
     /// # Errors
     ///
@@ -161,11 +161,11 @@ impl Engine {
     }
 
     /// Begins to ask the nodes how much longer a majority keeps `lock`. The outcome is
-    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end applies as soon as a majority has answered. The
-    /// lock ends as soon as a majority has lost it.
+    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end takes effect as soon as a majority has answered.
+    /// The lock ends as soon as a majority has lost it.
     ///
     /// The new end may be earlier than the known end. The new end is at most `now` plus the longest ttl that this
-    /// engine knows. Even if the keys were made permanent, the lock must be confirmed again before this end.
+    /// engine knows. Even if the keys were made permanent, the lock must be confirmed again before the new end.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl Engine {
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the state
-    /// of the nodes differs from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get
+    /// of the nodes differs from `known`. As `known`, pass an earlier outcome for the same resource, or `None` to get
     /// the current state immediately. To learn of the next change, call `watch` again with the new outcome.
     ///
     /// If too few nodes answer, the inspection names no holder and does not report the resource as free. See
@@ -285,7 +285,7 @@ impl Engine {
         work.release(now, claim, now < until)
     }
 
-    /// Ends an operation without an outcome, and releases any lock that it has taken.
+    /// Ends an operation without reporting an outcome, and releases any lock that it has taken.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.work.cancel(now, round);
     }
@@ -335,9 +335,9 @@ impl Engine {
         work.give_back(now, claim);
     }
 
-    /// Hands `lock` over to another engine or process. This engine stops reporting the end of the lock's validity, and
-    /// the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it
-    /// on the same connection, because a release on another connection could overtake the `SET`.
+    /// Hands `lock` over to another engine or process. This engine no longer reports the end of the lock's validity,
+    /// and the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release after
+    /// it on the same connection, because a release on another connection could overtake the `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -523,7 +523,7 @@ impl Engine {
         (trusted, round)
     }
 
-    /// Begins to count the counters of fencing tokens on all nodes. The outcome is
+    /// Begins to count the fencing-token counters on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
     /// The limit on open operations does not apply, because each count blocks an operator, so only a few counts are

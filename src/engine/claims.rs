@@ -161,7 +161,7 @@ impl Claims {
         }
     }
 
-    /// Like [`get_mut`](Self::get_mut), but first gives a claim without a busy part a new one.
+    /// Like [`get_mut`](Self::get_mut), but first creates the claim's busy part if the claim has none.
     pub(super) fn woken(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         let claim = self.slab.get_mut(claim.0)?;
         if claim.busy.is_none() {

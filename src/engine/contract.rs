@@ -226,7 +226,7 @@ pub enum Output<'a> {
     Transmit {
         /// The node to write to.
         node: NodeId,
-        /// All bytes that are due for this node.
+        /// All bytes that are ready to be sent to this node.
         bytes: &'a [u8],
     },
     /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
@@ -431,7 +431,7 @@ pub struct NodeStatus {
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
     /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
-    /// The latest error for a lock command that has a cause which an operator can fix, such as `OOM` or `NOREPLICAS`.
+    /// The latest error in reply to a lock command, if an operator can fix its cause, such as `OOM` or `NOREPLICAS`.
     /// The node still answers questions, so its [`state`](Self::state) stays ready. This field becomes `None` after the
     /// next grant, and on a new connection.
     pub refused: Option<ServerError>,

@@ -80,8 +80,8 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if nodes get a counter floor when an operator trusts them. Without a wall clock or a fencing
-    /// token of its own, the engine cannot guess how large the tokens of other clients are.
+    /// Returns `true` if nodes get a counter floor when an operator trusts them. If the engine has no wall clock and
+    /// has seen no request for a fencing token, it cannot know how large the fencing tokens of other clients are.
     pub(super) fn gives_floors(&self) -> bool {
         self.is_used || self.ahead != 0
     }
@@ -199,7 +199,7 @@ impl Fencing {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// Records that the check of the floors has ended, or had no room to begin.
+    /// Records that the check of the floors has ended, or could not begin because there was no room.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {

@@ -145,8 +145,8 @@ impl Keeper {
         claim.wake_at(at, key, timers);
     }
 
-    /// Returns when the next extension or look of the kept lock of `claim` is due. Returns [`Instant::MAX`] if nothing
-    /// is due, or if the lock is already queued.
+    /// Returns when the kept lock of `claim` is due for an extension or a look. Returns [`Instant::MAX`] if nothing is
+    /// due, or if the lock is already queued.
     fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
         if kept.is_waiting() {
             return Instant::MAX;
@@ -177,7 +177,7 @@ impl Keeper {
         is_at_risk.then_some(LockDue::AtRisk)
     }
 
-    /// Requests an alert when less than `left` remains of the validity of the held lock of `claim`.
+    /// Requests an alert for the time when the lock of `claim` has less than `left` of its validity.
     pub(super) fn alert(
         &self,
         (key, claim): (ClaimKey, &mut Claim),

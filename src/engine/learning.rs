@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! The node has already handled the facts about itself in each answer. The files of the operations and of the releases
-//! define the meaning of each kind of answer.
+//! The module `node` handles the parts of an answer that concern the node itself. The files of the operations and of
+//! the releases define the meaning of each kind of answer.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -39,7 +39,8 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // The release has deleted the key. This write ends the registration of any waiter for changes of the key.
+            // The release has deleted the key. This write ends the registrations for changes of the key, so the waiters
+            // must ask again.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
@@ -73,7 +74,8 @@ pub(super) fn learn(
 }
 
 /// Learns from `reply` whether `node` can release a lock. If the attempt of this claim waits for the answer, returns
-/// the attempt. Returns `None` if the node may already have the key, because it could be released in another way.
+/// the attempt. Returns `None` if the node may already have the key, because the engine already knew another way to
+/// release it.
 #[cold]
 fn learn_of_way(
     now: Instant,

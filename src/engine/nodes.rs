@@ -333,8 +333,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // Opens a connection if the back-off is over. Also starts again if the driver has not fetched the request to
-        // connect, for example because its thread was stopped.
+        // Opens a connection if the back-off is over. Also requests it again if the driver has not seen the first
+        // request, for example because its thread was stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -392,8 +392,8 @@ impl Nodes {
     }
 
     /// Sets the silence timer of `node` if the node has commands to answer. An answer does not cancel the timer, so
-    /// that steady traffic does not touch the wheel. When the timer fires, the engine checks for silence again. A timer
-    /// that is still set for an earlier silence is set again only if it would fire too late.
+    /// that steady traffic does not touch the timer wheel. When the timer fires, the engine checks for silence again. A
+    /// timer that is still set for an earlier silence is set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {

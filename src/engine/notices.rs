@@ -146,7 +146,7 @@ impl Told {
             queue.push(Notice::ClockStep(node, steps));
         }
         if let Some(until) = there.trust.kept_until(now) {
-            // The end of a quarantine is known only after the node has joined.
+            // Queues no notice before the node has joined, because the end of the quarantine is not known until then.
             if now < until && self.quarantined_until < Some(until) {
                 self.quarantined_until = Some(until);
                 queue.push(Notice::Quarantine(node, until.saturating_since(now)));

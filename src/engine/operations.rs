@@ -261,7 +261,7 @@ impl Operations {
         }
     }
 
-    /// Ends `round` without an outcome, and releases any lock that it has taken.
+    /// Ends `round` without reporting an outcome, and releases any lock that it has taken.
     pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId) {
         if let Some(waiter) = key.waiter() {
             self.open(waiter);

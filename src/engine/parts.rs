@@ -379,8 +379,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Records that the check of the counter floors has ended, or had no room to begin. Schedules the next check if any
-    /// floor still needs a repair.
+    /// Records that the check of the counter floors has ended, or could not begin because there was no room. Schedules
+    /// the next check if any floor still needs a repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);

@@ -197,7 +197,7 @@ impl Queues {
         self.places.get(place.0)?.asks()
     }
 
-    /// Returns the wait of the contender of `place` and the resource, if the contender's latest attempt was refused.
+    /// If the latest attempt of the contender of `place` was refused, returns its wait and the resource.
     pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
         let wait = self.waits.get_mut(&place)?;
         Some((wait, &self.places.get(place.0)?.name))
@@ -396,7 +396,7 @@ impl Queues {
     }
 
     /// Makes `operation` the contender of `key` after a refusal, if the place no longer has a contender. Returns
-    /// `false` if the operation must wait for its turn. A contender that was overtaken stays the contender.
+    /// `false` if the operation must wait for its turn. A contender that was overtaken remains the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -555,8 +555,8 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all permits. The result excludes an
-    /// operation that has not asked and is not in the queue.
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. An operation that has not
+    /// asked and is not in the queue is not counted.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;

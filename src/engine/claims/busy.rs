@@ -39,8 +39,8 @@ pub(crate) struct Busy {
     /// The number of ticks before the end of the lock at which the engine reports that the lock is at risk. Zero means
     /// that the engine does not report the risk.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, if an extension was tried before. A value of [`Instant::ZERO`] means as
-    /// soon as the extension is due.
+    /// The earliest time of the next extension, if an extension was tried before. A value of [`Instant::ZERO`] means
+    /// that the extension begins as soon as it is due.
     pub(crate) again: Instant,
 }
 

@@ -226,7 +226,8 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes whose debt ends when the key expires. The expiry must be known, and no `SET` may still run.
+    /// Returns the nodes whose debt ends when the key expires. On these nodes, the expiry of the key is known, and no
+    /// `SET` can still run.
     pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);

@@ -11,9 +11,9 @@
 //! # Guarantees
 //!
 //! * If the keys of a lock change repeatedly, the first eight looks come immediately, and then one look comes every 250
-//!   ms. While looks find every copy, the time between them doubles, up to half of the validity. Looks can find every
-//!   copy because a server reports the client's own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts),
-//!   or reports all keys that do not fit into its table.
+//!   ms. While looks find every copy, the time between them doubles, up to half of the validity. Looks find every copy
+//!   if a server reports the client's own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or
+//!   reports all keys that do not fit into its table.
 //! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at locks whose keys are not watched.
 
 use alloc::collections::{BTreeMap, BTreeSet};

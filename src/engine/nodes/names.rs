@@ -30,10 +30,10 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// Begins the quarantine of `node` after its handshake, if the node needs a quarantine.
+    /// If `node` must be quarantined after its handshake, begins its quarantine.
     ///
     /// A server with several names gets one quarantine: the longest that any of its names requires. If the other names
-    /// need the quarantine too, returns these names and the end of the quarantine. After an alarm, the other names are
+    /// must be quarantined too, returns these names and the end of the quarantine. After an alarm, the other names are
     /// always quarantined too. If the guard uses markers, they share every quarantine, because they cannot see that the
     /// server has another identity.
     pub(in crate::engine) fn begin_quarantine(

@@ -12,7 +12,7 @@
 //!
 //! # Not here
 //!
-//! The module `node::trust` decides why a node does not vote. The sum of the votes is in [`quorum`](crate::quorum).
+//! The module `node::trust` decides why a node does not vote. The module [`quorum`](crate::quorum) adds up the votes.
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId};

@@ -36,7 +36,7 @@ pub(in crate::engine) struct CountCounters {
     numbers: Box<[u64]>,
     /// The cursor of each node. Zero means either the beginning or the end of the count.
     cursors: Box<[u64]>,
-    /// The latest end of the count on all nodes.
+    /// The time at which the count ends at the latest, on all nodes.
     until: Instant,
 }
 

@@ -162,7 +162,7 @@ pub enum Event {
     CountersCounted {
         /// The operation that counted the fencing-token counters.
         round: RoundId,
-        /// The number of counters on each node, with a reason if there may be more.
+        /// The number of counters on each node, and a reason if the node may have more counters.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
@@ -236,7 +236,7 @@ pub(super) struct LostLock {
     pub(super) open: Questions,
     /// The verdict for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
-    /// Whether the remaining copies stay instead of being released.
+    /// Whether the remaining copies stay on the nodes instead of being released.
     pub(super) stays: bool,
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
 }
 
 impl Patience {
-    /// Returns how long nodes may take to answer a release, which is useful at any time.
+    /// Returns how long nodes may take to answer a release. Even a late answer is useful.
     ///
     /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A more distant node gets four times its round trip,
     /// but at most one second.

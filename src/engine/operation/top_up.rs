@@ -4,8 +4,8 @@
 //! may have been down when the lock was taken, or may have held another client's key at that time. Without a copy on
 //! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
-//! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
-//! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
+//! The copy is a `SET NX` that expires when the other copies expire. After the engine has seen the loss, it sends the
+//! copy only when a majority *without* that node has confirmed the token in a later round. So the copy follows the
 //! second extension, because the first extension finds the loss. If the node had the key again in between, this round
 //! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
 //! vote. A node in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
@@ -96,8 +96,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to each of `nodes` that has lost its copy and was sent no other, if the lock is held and was not
-    /// adopted. If a copy cannot be sent, the next extension tries again.
+    /// Sends a copy to each of `nodes` that has lost its copy and was not sent another one, if the lock is held and was
+    /// not adopted. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

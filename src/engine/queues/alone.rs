@@ -48,9 +48,9 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. If it
-    /// was closed, returns the buffer of the name. The table of names then refers to the claim, which also stores the
-    /// name.
+    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. If the
+    /// place was closed, returns the buffer of its name. The table of names then refers to the claim, which also stores
+    /// the name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -90,7 +90,7 @@ impl Queues {
         place
     }
 
-    /// Records that no caller holds the lock of `claim` on `name` any longer, which was kept alone.
+    /// Records that no caller holds the lock of `claim` on `name` any longer. The lock was kept alone.
     pub(in crate::engine) fn vacate_alone(&mut self, now: Instant, name: &[u8], claim: ClaimKey) {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);

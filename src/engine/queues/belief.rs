@@ -106,7 +106,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Creates a belief about this number of `nodes`, of which no state is known yet.
+    /// Creates a belief for this number of `nodes`, about which nothing is known yet.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
@@ -159,7 +159,8 @@ impl Belief {
         }
     }
 
-    /// Makes the next look also ask the nodes that have answered. Their earlier answers stay until they answer again.
+    /// Makes the next look also ask the nodes that have answered. The earlier answers of these nodes stay until the
+    /// nodes answer again.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !seen.is_asked() {

@@ -49,14 +49,14 @@ use super::belief::{Belief, Wants};
 
 /// The minimum wait between looks of a contender that gets notifications. The actual wait is up to twice as long. No
 /// push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends. At
-/// this rate, a contender sends each node one look in three seconds. The constant hardly affects contention: half a
+/// this rate, a contender sends each node one look in three seconds. The constant does not affect contention: half a
 /// second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// If a contender has looked at one lock for this long, each further look also asks who holds the lock. With attempts
 /// in between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
 /// its first look on, a hand-over between two programs would cost six messages instead of five. Apart from that, the
-/// constant hardly affects contention: 100 ms and two seconds give the same figures. However, a contender for the
+/// constant does not affect contention: 100 ms and two seconds give the same figures. However, a contender for the
 /// exclusive lock notices readers only when it asks for the holder. With twice this time, readers that hold the lock
 /// for two seconds make the contender wait for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
@@ -65,10 +65,10 @@ const WHO: Duration = Duration::from_millis(200);
 /// node again. In a measurement with 0.1 ms, a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// A newly arrived contender waits this many round trips longer per counted split than a contender that has waited
-/// for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. If the first split
-/// cost 30 round trips, two programs with one caller each and a round trip of 1 ms would have 202 hand-overs per second
-/// instead of 308. Sixteen such programs would have 366 hand-overs instead of 432.
+/// For each counted split, a newly arrived contender waits this many round trips longer than a contender that has
+/// waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. If the first
+/// split cost 30 round trips, two programs with one caller each and a round trip of 1 ms would have 202 hand-overs per
+/// second instead of 308. Sixteen such programs would have 366 hand-overs instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait, a contender no longer gives way to others. With 50 ms instead, 32 programs with a round trip of 1
@@ -103,10 +103,10 @@ const ROW: Duration = Duration::from_millis(10);
 /// second instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller if the engine has not competed with other clients. The engine also remembers other
-/// clients for this time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the
-/// lock would cost a hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure
-/// differs by more than a fifth.
+/// The length of a row of one caller if the engine has not competed with other clients. For this time, the engine also
+/// remembers that other clients compete for the lock. Leaving the lock to others for a tick then costs a thousandth of
+/// the time. With 100 ms, it would cost a hundredth of the time, and no measured figure improves. With 300 ms or three
+/// seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
@@ -115,7 +115,7 @@ const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long records its intent as soon as it knows of readers.
 /// In the simulated world `readers`, 2 of 100 runs have a wait of more than 2.5 s without this rule. With the rule,
-/// none of these runs and 2 of 300 runs have such a wait.
+/// none of these runs has such a wait, and only 2 of 300 runs have one.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. Otherwise the
@@ -511,7 +511,7 @@ impl Wait {
     }
 }
 
-/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. Returns `true`
+/// Returns `false` if, according to `said`, the node did not take the `SET` and may still not take one. Returns `true`
 /// for a node where another client was faster.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(

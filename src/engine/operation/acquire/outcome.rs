@@ -41,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. The claim stays, and its timer is set.
+    /// Hands the lock out. Keeps the claim, and sets its timer.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,

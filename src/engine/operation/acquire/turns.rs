@@ -91,8 +91,8 @@ impl Acquire {
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because it will be out
-    /// of date.
+    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because it becomes
+    /// outdated during the wait.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
