@@ -39,7 +39,8 @@ impl RoundId {
         place * 2 + usize::from(waits)
     }
 
-    /// Returns whether the operation began as a waiter, and its index among open operations of that kind.
+    /// Returns whether the operation began as a waiter, and its index among the open operations that began in the same
+    /// way.
     pub(crate) fn place(self) -> (bool, usize) {
         match self.0.waiter() {
             Some(waiter) => (true, waiter.0.index() as usize),
@@ -396,7 +397,7 @@ pub enum Cause {
     NodeTimeout,
     /// The random delay before the next attempt has passed.
     Retry,
-    /// The deadline of a caller has come.
+    /// The deadline of a caller has passed.
     Deadline,
     /// The validity of a lock ends.
     Expiry,
@@ -404,7 +405,7 @@ pub enum Cause {
     Extension,
     /// A release that is a debt must be sent again, or its key has expired.
     Debt,
-    /// The counter floor of a node may now be repairable.
+    /// A repair of a node's counter floor may now be possible.
     Repair,
 }
 

@@ -139,9 +139,9 @@ impl Fencing {
         }
     }
 
-    /// Returns two lower bounds for a counter floor that a node gets at `now`. The first bound is the largest number
-    /// seen. The second bound is the current time plus one second, because nodes accept proposals of clients whose
-    /// clocks are up to a second ahead.
+    /// Returns two lower bounds for a counter floor that a node gets at `now`. The first bound is the largest fencing
+    /// token that the engine has seen. The second bound is the current time plus one second, because nodes accept
+    /// proposals of clients whose clocks are up to a second ahead.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);

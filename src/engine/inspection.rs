@@ -177,8 +177,8 @@ pub enum Found {
     Unknown(NodeOutcome),
 }
 
-/// Two measured ends of a key count as equal if they differ by less than this duration, because answers are not equally
-/// fast.
+/// Two measured ends of a key count as equal if they differ by less than this duration, because some answers take
+/// longer than others.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
@@ -210,8 +210,8 @@ impl Inspection {
     /// Returns `true` if a majority of the nodes has no key for the resource.
     ///
     /// A result of `false` does not mean that the resource has a holder. While several clients compete, or after a
-    /// client has failed, there may be no majority for one token or for a missing key. [`nodes`](Self::nodes) shows
-    /// what each node has.
+    /// client has failed, there may be no majority with the same token, and no majority without a
+    /// key. [`nodes`](Self::nodes) shows what each node has.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.free

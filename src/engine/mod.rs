@@ -142,8 +142,8 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine for the nodes of `config`. The engine then asks the driver to connect to all of these nodes.
     ///
-    /// Every random choice depends on `seed`, including the tokens. Except in tests, the seed must be secret and
-    /// unique. `start` is the current time.
+    /// All random choices, including the tokens, depend on `seed`. Except in tests, the seed must be secret and unique.
+    /// `start` is the current time.
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);

@@ -408,8 +408,8 @@ impl Operations {
         }
     }
 
-    /// Ends the open questions about the lock of `claim` without a result, because the lock has ended or was given
-    /// away. The callers of the questions get this verdict.
+    /// Ends the open questions about the lock of `claim` without a result, because the lock has ended, or was released
+    /// or handed over. The callers of the questions get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -486,7 +486,7 @@ impl Operations {
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// Asks the questions again that had to wait for releases in the transaction at `node`, because this transaction
+    /// Asks again the questions that had to wait for releases in the transaction at `node`, because this transaction
     /// has progressed.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {

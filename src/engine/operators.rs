@@ -33,8 +33,8 @@ pub enum OperatorError {
     NotOurs(Box<Inspection>),
     /// The holder that was seen no longer has the lock, because it has released the lock or another client has taken
     /// it. In the report, `missing` and `held` mean that the node does not have the holder's token.
-    /// With [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If the
-    /// first answer of such a node was lost, the report may show the node as `missing`.
+    /// With [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If a node
+    /// has deleted its key but its first answer was lost, the report may show the node as `missing`.
     Changed(Report),
     /// Too few nodes have confirmed that the lock is broken, but some nodes may have broken it. The holder may still
     /// extend its lock on the other nodes. In the report, `granted` means that the node has broken the lock.

@@ -43,8 +43,8 @@
 //! Like a reader, an operation that wants a permit asks at the same time as other operations. If this engine or other
 //! clients have all permits, or if this engine asks for all of them, other operations wait in the queue. After a
 //! refusal, the first operation in the queue becomes the contender. This contender wakes when the key changes, and when
-//! this engine releases a permit. Each permit that is taken or released also lets one more operation ask, unless the
-//! place has a contender.
+//! this engine releases a permit. When a permit is taken or released, one more operation may ask, unless the place has
+//! a contender.
 //!
 //! # Not here
 //!
@@ -118,7 +118,7 @@ pub(super) struct Place {
     contender: Option<OperationKey>,
     line: Line,
     /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
-    /// waited. A refusal of a contender clears this flag.
+    /// waited. This flag is cleared when a contender is refused.
     is_read: bool,
     /// The number of permits in the latest call for a permit. Zero means that no caller has asked for a permit.
     permits: u16,
@@ -251,7 +251,7 @@ impl Queues {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of the part of `name` that a node's answer shows.
+    /// Returns the hash of the part of `name` that a node reports.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
         self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
@@ -555,8 +555,8 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all permits. An operation that has not
-    /// asked and is not in the queue is not counted.
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. The count leaves out an
+    /// operation that has neither asked nor joined the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;

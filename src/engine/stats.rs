@@ -61,7 +61,7 @@ pub struct Stats {
     /// The current number of callers whose acquisition asks no node, because it waits for its turn, for another holder,
     /// or for its next attempt.
     pub waiting: usize,
-    /// The current number of held locks, which were not released, lost or handed over. A forgotten `Lock` or guard
+    /// The current number of held locks, which have not been released, lost or handed over. A forgotten `Lock` or guard
     /// counts until its validity ends.
     pub held: usize,
     /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).

@@ -11,7 +11,7 @@
 //! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
 //!   requests a new connection, and sends debts on it before any `SET`.
 //! * **Only if needed.** The engine probes an open connection only while an operation is open or a token may be on some
-//!   node. The engine probes a connection that is being opened only while an operation is open.
+//!   node. While a connection is being opened, the engine probes its node only if an operation is open.
 //! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If the new
 //!   connection brings no answer to a lock command either, the time until the next probe doubles.
 

@@ -49,9 +49,9 @@ pub(in crate::engine) struct Acquire {
     claim: Option<ClaimKey>,
     /// The place of the resource in the queues. For several resources, this is the place where the acquisition waits.
     place: PlaceKey,
-    /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller
-    /// identifies the acquisition by this record. An acquisition of several resources has a record in each queue, and
-    /// no record here.
+    /// The acquisition's record in the queue of `place`, if it waits or has waited for its turn. The caller identifies
+    /// the acquisition by this record. An acquisition of several resources has a record in each queue, and no record
+    /// here.
     waiter: Option<WaiterKey>,
     /// The number of attempts that the caller allows. `None` if only time limits the number of attempts.
     tries_allowed: Option<u32>,
@@ -66,7 +66,7 @@ pub(in crate::engine) struct Acquire {
     fencing: Option<Box<Fencing>>,
 }
 
-/// The additional state of an acquisition that wants anything but an exclusive lock on one resource.
+/// The additional state of an acquisition of several resources, of a shared lock or of a permit.
 #[derive(Debug)]
 enum Special {
     Several(Several),

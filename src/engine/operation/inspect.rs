@@ -6,7 +6,7 @@
 //! the q-th largest remaining time, minus the drift, and counts from the time before the question was sent.
 //!
 //! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
-//! out. The outcome also shows answers that do not count, but no majority includes them.
+//! out. The outcome also shows answers that do not count, but these count towards no majority.
 //!
 //! # Not here
 //!

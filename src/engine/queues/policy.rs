@@ -1,4 +1,4 @@
-//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only
+//! Decides when a refused contender asks again, and when an engine lets other programs take a lock first. Only
 //! `acquire::waiting` chooses the random delay, because it depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
@@ -75,10 +75,10 @@ const BEHIND: u32 = 3;
 /// ms have a longest wait of 3.6 and send 86 messages, instead of 1.9 and 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// The number of round trips for which an engine leaves the lock to others. An engine leaves the lock for at least a
-/// tick, because the operating system must schedule the other programs. Without the tick, one more message is sent at a
-/// round trip of 50 us. With two programs of eight callers and a round trip of 1 ms, a single tick costs 4.2 messages
-/// instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost as many messages as eight.
+/// The number of round trips for which an engine leaves the lock to others. An engine leaves the lock to others for at
+/// least a tick, because the operating system must schedule the other programs. Without the tick, one more message is
+/// sent at a round trip of 50 us. With two programs of eight callers and a round trip of 1 ms, a single tick costs 4.2
+/// messages instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost as many messages as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted this number of consecutive attempts, and the key changes more than once per [`ROW`], its
@@ -148,7 +148,7 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// When the delay after the latest attempt ends, and the length of a random delay.
+    /// The end of the delay after the latest attempt, and the length of a random delay.
     delay: Instant,
     rest: Duration,
     /// A random fraction of `u32::MAX`, which places the next attempt in the window after the latest attempt.
@@ -168,10 +168,10 @@ pub(in crate::engine) struct Wait {
     often: Instant,
     /// The time of the next look at nodes where the contender is no longer registered.
     soon: Instant,
-    /// When the contender renews its intent, if readers hold the lock, and since when it has had an intent.
+    /// The time at which the contender next renews its intent, and the time at which it first recorded its intent.
     intent: Instant,
     behind: Option<Instant>,
-    /// When the contender last sent a look, and how long answers take: the average and the shortest time.
+    /// The time of the contender's latest look, the average time that answers take, and the round trip to a majority.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
@@ -486,9 +486,9 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, it looks soon. If the last look was a [`ROW`] ago, few clients compete for the lock, so one split and all
-    /// unsuccessful attempts are forgotten. After many unsuccessful attempts, the contender reacts to changes more and
-    /// more slowly, because another client may be writing the key all the time.
+    /// free, it looks soon. If the last look was at least a [`ROW`] ago, few clients compete for the lock, so one split
+    /// and all unsuccessful attempts are forgotten. After many unsuccessful attempts, the contender reacts to changes
+    /// more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);

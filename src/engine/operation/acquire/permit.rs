@@ -77,7 +77,8 @@ pub(super) struct Slots {
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in another slot than a majority. A node with this vote gives no other answer.
+/// The vote of a node that has the token in another slot than a majority. The attempt expects no other answer from a
+/// node with this vote.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
 /// The place of the token on one node.

@@ -71,7 +71,7 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that prevents the lock, if the resource is known. Also names the resource in
+    /// Returns the place of the resource that blocks the lock, if the resource is known. Also names the resource in
     /// `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {

@@ -203,7 +203,7 @@ impl Acquire {
     /// time are left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
-    /// still tries shortly before it gives up.
+    /// still makes an attempt shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {
