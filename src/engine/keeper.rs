@@ -145,7 +145,7 @@ impl Keeper {
         claim.wake_at(at, key, timers);
     }
 
-    /// Returns when the kept lock of `claim` is due for an extension or a look. Returns [`Instant::MAX`] if nothing is
+    /// Returns when the kept lock of `claim` is due for an extension or a check. Returns [`Instant::MAX`] if nothing is
     /// due, or if the lock is already queued.
     fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
         if kept.is_waiting() {
@@ -154,7 +154,7 @@ impl Keeper {
         let due = kept.due_at(claim.entry.end(), claim.busy().again, self.drift);
         match claim.busy().extending {
             0 => due.min(self.looks.due_at(key)),
-            _ => due, // The look follows when the open extension has ended.
+            _ => due, // The check follows when the open extension has ended.
         }
     }
 
@@ -335,7 +335,7 @@ impl Keeper {
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
     }
 
-    /// Plans a look at every watched lock, because the registrations were lost together with the old connection.
+    /// Plans a check of every watched lock, because the registrations were lost together with the old connection.
     pub(super) fn register_again(
         &mut self,
         now: Instant,
@@ -349,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the locks whose keys have changed, as soon as the pace of each lock permits.
+    /// Checks the locks whose keys have changed, as soon as the pace of each lock permits.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,

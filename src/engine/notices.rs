@@ -4,13 +4,13 @@
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
 //! compares the state of each node with the last notices about the node, and queues the changes. If a change is undone
-//! between two looks, no notice is queued.
+//! between two calls, no notice is queued.
 //!
 //! # Guarantees
 //!
 //! * **Bounded**: at most [`NOTICES_MAX`] notices are queued. Later notices are dropped and counted.
-//! * **One per change**: each change causes one notice, however often a driver looks. A growing number of debts causes
-//!   a notice each time the number doubles.
+//! * **One per change**: each change causes one notice, however often a driver calls `look`. A growing number of debts
+//!   causes a notice each time the number doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -120,7 +120,7 @@ impl Notices {
         }
     }
 
-    /// Queues the changes of the nodes since the last look.
+    /// Queues the changes of the nodes since the last call.
     pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
         for (node, told) in nodes.ids().zip(&mut self.nodes) {
             told.look(now, node, &nodes[node], &mut self.queue);

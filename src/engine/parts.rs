@@ -336,8 +336,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// Makes a contender for the same resource look again, because nodes now delete the key of `claim`, or its token in
-    /// a set.
+    /// Makes a contender for the same resource check the nodes again, because nodes now delete the key of `claim`, or
+    /// its token in a set.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -357,8 +357,8 @@ impl Parts {
         (self.queues).wrote(now, resource, (nodes, false), &mut self.news);
     }
 
-    /// Makes the watches of the resource look again, because this engine has written to the key of `place`. Nodes do
-    /// not report the engine's own writes.
+    /// Makes the watches of the resource check the nodes again, because this engine has written to the key of `place`.
+    /// Nodes do not report the engine's own writes.
     #[cold]
     #[inline(never)]
     fn tell_watches(&mut self, place: PlaceKey) {
@@ -366,9 +366,9 @@ impl Parts {
         self.news.extend(watches.map(News::Stirred));
     }
 
-    /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource looks again,
-    /// because the nodes do not report the engine's own release, and the release ends registrations. Returns the nodes
-    /// that were asked.
+    /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource checks the
+    /// nodes again, because the nodes do not report the engine's own release, and the release ends registrations.
+    /// Returns the nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,

@@ -228,7 +228,7 @@ impl Operate for Inspect {
         let (token, members) = (connection.token.take(), connection.members.take());
         let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
-            return; // The answer took too long, or belongs to an earlier look.
+            return; // The answer took too long, or belongs to an earlier check.
         }
         let seen = match (answer.reply, token, members) {
             (Reply::Again(_), ..) => return ask_one(self, node, cx),

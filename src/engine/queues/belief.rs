@@ -159,7 +159,7 @@ impl Belief {
         }
     }
 
-    /// Makes the next look also ask the nodes that have answered. The earlier answers of these nodes stay until the
+    /// Makes the next check also ask the nodes that have answered. The earlier answers of these nodes stay until the
     /// nodes answer again.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {

@@ -7,20 +7,20 @@
 //! | a caller of the exclusive lock keeps readers out | when a majority lets readers pass, when the key has gone, or a random delay after a change |
 //! | another client holds the lock | when a majority of the nodes is believed to be free ([`Belief`]) |
 //! | the votes were split | a window after that: up to [`BEHIND`] round trips for each split if the contender has just come, none if it has waited for [`OLD`], plus a random part of one round trip |
-//! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
+//! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it checks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
 //! During the window after split votes, the contender checks whether another client was faster. It also checks the
-//! nodes from time to time: often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if
-//! the contender has waited for several locks, it also asks who holds the lock.
+//! nodes from time to time: often if nodes send no notifications, and rarely if they do. The code calls such a check
+//! a *look*. If one lock lasts long, or if the contender has waited for several locks, it also asks who holds the lock.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
-//! delay. With each look, a reader asks who holds the lock, because a `PTTL` does not say whether the holder blocks
-//! readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent blocks
-//! new readers, and each look renews it. A contender with an intent checks the nodes when the set of readers has
-//! changed, and asks for the lock when the set is gone.
+//! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
+//! blocks readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent
+//! blocks new readers, and each check renews it. A contender with an intent checks the nodes when the set of readers
+//! has changed, and asks for the lock when the set is gone.
 //!
-//! A contender that wants a permit makes attempts instead of looks. The answers to a refused attempt show when the
+//! A contender that wants a permit makes attempts instead of checks. The answers to a refused attempt show when the
 //! first slot becomes free. The attempt also registers the key for notifications.
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
@@ -47,15 +47,15 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::belief::{Belief, Wants};
 
-/// The minimum wait between looks of a contender that gets notifications. The actual wait is up to twice as long. No
-/// push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends. At
-/// this rate, a contender sends each node one look in three seconds. The constant does not affect contention: half a
-/// second and eight seconds give the same figures.
+/// The minimum time between two checks by a contender that gets notifications. The actual time is up to twice as long.
+/// No push reports a `SWAPDB`, so without this check a contender that gets notifications would wait until its call
+/// ends. At this rate, a contender checks each node once in three seconds. The constant does not affect contention:
+/// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// If a contender has looked at one lock for this long, each further look also asks who holds the lock. With attempts
-/// in between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
-/// its first look on, a hand-over between two programs would cost six messages instead of five. Apart from that, the
+/// If a contender has checked one lock for this long, each further check also asks who holds the lock. With attempts in
+/// between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
+/// its first check on, a hand-over between two programs would cost six messages instead of five. Apart from that, the
 /// constant does not affect contention: 100 ms and two seconds give the same figures. However, a contender for the
 /// exclusive lock notices readers only when it asks for the holder. With twice this time, readers that hold the lock
 /// for two seconds make the contender wait for more than 2.5 s.
@@ -82,12 +82,12 @@ const OLD: Duration = Duration::from_millis(100);
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted this number of consecutive attempts, and the key changes more than once per [`ROW`], its
-/// changes do not mean that it is free. The contender then looks first, because a look costs two messages and an
+/// changes do not mean that it is free. The contender then checks first, because a check costs two messages and an
 /// attempt three. After twice this number of attempts, the contender reacts to reported changes more and more slowly,
-/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times per second at a key that
-/// other clients write that often. If more than a [`ROW`] passes between the changes, others were just faster each
-/// time, and a contender that looks first would always be too late. In the simulated world `readers`, with six programs
-/// and holds of 50 ms, a contender that looked first made no attempt in 40 hand-overs.
+/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times per second if
+/// other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just faster each
+/// time, and a contender that checks first would always be too late. In the simulated world `readers`, with six
+/// programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender asks after the random delay. Each
@@ -109,7 +109,7 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 /// seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
+/// The time between the checks by a contender that wants the exclusive lock and knows of readers. Each check renews its
 /// intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
@@ -118,13 +118,14 @@ const BEHIND_READERS: Duration = Duration::from_millis(250);
 /// none of these runs has such a wait, and only 2 of 300 runs have one.
 const POLITE: Duration = Duration::from_millis(750);
 
-/// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. Otherwise the
-/// intent would block readers for longer than the lock itself. In a measurement with four programs of six callers, each
-/// with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait of 0.7 s instead
-/// of 2.7 s. If a contender leaves without the lock, its intent blocks readers until the intent expires.
+/// The life of an intent: the time of two checks and a round trip. A contender that gets the lock ends its intent.
+/// Otherwise the intent would block readers for longer than the lock itself. In a measurement with four programs of six
+/// callers, each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait
+/// of 0.7 s instead of 2.7 s. If a contender leaves without the lock, the intent blocks readers until the intent
+/// expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
-/// The minimum time between two looks at nodes that send no notifications, and the minimum time for which a lock is
+/// The minimum time between two checks of nodes that send no notifications, and the minimum time for which a lock is
 /// left to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
@@ -155,23 +156,23 @@ pub(in crate::engine) struct Wait {
     luck: u32,
     /// The time until which the contender leaves the lock to others.
     left: Option<Instant>,
-    /// The times of the contender's first look, and of its first look after the latest attempt.
+    /// The times of the contender's first check, and of its first check after the latest attempt.
     began: Instant,
     since: Instant,
-    /// The time from which looks after an attempt immediately ask who holds the lock. The flag says whether looks after
-    /// the latest attempt ask who holds the lock.
+    /// The time from which checks after an attempt immediately ask who holds the lock. The flag says whether checks
+    /// after the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
-    /// The time of the contender's next look.
+    /// The time of the contender's next check.
     look: Instant,
-    /// The time of the contender's next look if nodes send no notifications.
+    /// The time of the contender's next check if nodes send no notifications.
     often: Instant,
-    /// The time of the next look at nodes where the contender is no longer registered.
+    /// The time of the next check of nodes where the contender is no longer registered.
     soon: Instant,
     /// The time at which the contender next renews its intent, and the time at which it first recorded its intent.
     intent: Instant,
     behind: Option<Instant>,
-    /// The time of the contender's latest look, the average time that answers take, and the round trip to a majority.
+    /// The time of the contender's latest check, the average time that answers take, and the round trip to a majority.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
@@ -276,7 +277,7 @@ impl Wait {
         if self.splits == 0 && self.told {
             return match self.wasted < WASTED_MAX || self.belief.wants() == Wants::Slot {
                 true => Duration::ZERO,
-                false => step * 2, // By then, the nodes have answered the look.
+                false => step * 2, // By then, the nodes have answered the check.
             };
         }
         let young = OLD.saturating_sub(waited).as_secs_f64() / OLD.as_secs_f64();
@@ -321,7 +322,7 @@ impl Wait {
         if self.said.contains(&NodeOutcome::Granted) {
             (self.splits, self.wasted) = (self.splits.saturating_add(2), 0);
         } else if self.belief.wants() == Wants::Slot {
-            self.splits = self.splits.saturating_sub(1); // For a permit, each attempt is also a look.
+            self.splits = self.splits.saturating_sub(1); // For a permit, each attempt is also a check.
         }
         (self.delay, self.luck) = (delay, random.random());
         if self.belief.wants() != Wants::Slot {
@@ -344,9 +345,9 @@ impl Wait {
         self.delay.saturating_since(now)
     }
 
-    // ----- looks ------------------------------------------------------------------------------
+    // ----- checks -----------------------------------------------------------------------------
 
-    /// Returns `true` if the next look also asks who holds the lock.
+    /// Returns `true` if the next check also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
         self.has_looked_for_long(now) || self.asks_at_once || self.belief.reads()
     }
@@ -366,12 +367,13 @@ impl Wait {
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Makes the first look ask who holds the lock, because readers have held it until now.
+    /// Makes the first check ask who holds the lock, because readers have held it until now.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
 
-    /// Prepares a look of the contender. If the regular look is due, makes this look ask all nodes and returns `true`.
+    /// Prepares a check by the contender. If the regular check is due, makes this check ask all nodes and returns
+    /// `true`.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) -> bool {
         let is_due = self.look <= now;
         if self.since == Instant::MAX || is_due {
@@ -402,10 +404,10 @@ impl Wait {
         self.told = true;
     }
 
-    /// If the contender must record its intent now, returns the age of the intent. The contender looks again before the
-    /// intent expires. After an attempt, the contender first waits for a while, so that readers that have waited behind
-    /// another contender for the exclusive lock come first. A contender that has waited for long skips this wait,
-    /// because such readers come again and again.
+    /// If the contender must record its intent now, returns the age of the intent. The contender checks again before
+    /// the intent expires. After an attempt, the contender first waits for a while, so that readers that have waited
+    /// behind another contender for the exclusive lock come first. A contender that has waited for long skips this
+    /// wait, because such readers come again and again.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -428,7 +430,7 @@ impl Wait {
     }
 
     /// Records that the contender has asked all nodes that had to be asked at `now`. If nodes send no notifications,
-    /// the next look follows after one of these `delays`.
+    /// the next check follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
         now: Instant,
@@ -445,7 +447,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // Keeps an earlier time for the next look at all nodes, because this look may have asked only some of them.
+        // Keeps an earlier time for the next check of all nodes, because this check may have asked only some of them.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -486,9 +488,9 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, it looks soon. If the last look was at least a [`ROW`] ago, few clients compete for the lock, so one split
-    /// and all unsuccessful attempts are forgotten. After many unsuccessful attempts, the contender reacts to changes
-    /// more and more slowly, because another client may be writing the key all the time.
+    /// free, it checks the nodes soon. If the last check was at least a [`ROW`] ago, few clients compete for the lock,
+    /// so one split and all unsuccessful attempts are forgotten. After many unsuccessful attempts, the contender reacts
+    /// to changes more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -502,8 +504,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // Looks immediately when a majority has reported a change. A contender for a permit waits, because it would
-        // make an attempt instead of a look.
+        // Checks the nodes immediately when a majority has reported a change. A contender for a permit waits, because
+        // it would make an attempt instead of a check.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));

@@ -11,7 +11,7 @@
 //! and asks the node for the right slot.
 //!
 //! A node that refuses an attempt reports when the first slot becomes free. Every attempt of a waiting caller also
-//! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of looks,
+//! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of checks,
 //! because a `PTTL` does not say whether a slot is free.
 //!
 //! # Guarantees
