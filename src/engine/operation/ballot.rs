@@ -24,9 +24,9 @@ use super::Context;
 /// The conditions under which an answer counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Bounds {
-    /// The end of the time in which a yes counts, or `None` if a yes counts at any time.
+    /// The end of the time in which a yes vote counts, or `None` if it counts at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes counts, or `None` if the yes of every node counts.
+    /// The nodes whose yes votes count, or `None` if those of all nodes count.
     pub(super) voters: Option<NodeSet>,
     /// The claim whose copies the answer describes. These copies may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,

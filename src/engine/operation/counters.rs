@@ -7,7 +7,7 @@
 //! # Guarantees
 //!
 //! * A count that is reported without a reason is complete: the node has said that no keys are left. If the time has
-//!   passed or the connection is lost, the count so far is reported with a reason.
+//!   passed or the connection is lost, the incomplete count is reported with a reason.
 //! * The engine waits for each node for at most [`COUNTING_MAX`].
 //!
 //! # Not here

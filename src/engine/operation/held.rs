@@ -38,7 +38,7 @@ pub(in crate::engine) struct LockQuestion {
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     pub(super) asks: Asks,
-    /// The nodes whose yes counts.
+    /// The nodes whose yes votes count.
     voters: NodeSet,
     /// The nodes that certainly did not have the key before the first node was asked.
     pub(super) lacking: NodeSet,
@@ -400,7 +400,7 @@ impl Operate for LockQuestion {
         true
     }
 
-    /// A yes counts only within the old validity, and only from a node in `voters`.
+    /// A yes vote counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
         // Uses the end that is known now, because another question may have found it since this question began.

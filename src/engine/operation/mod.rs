@@ -343,7 +343,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if the operation may grant or extend a lock, so that the loss of a yes matters.
+    /// Returns `true` if the operation may grant or extend a lock, so that the loss of a yes vote matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
@@ -354,8 +354,8 @@ pub(super) trait Operate {
         Bounds::NONE
     }
 
-    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes no longer counts. An
-    /// answer about a lasting change still counts.
+    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes vote no longer
+    /// counts. An answer about a lasting change still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -451,7 +451,7 @@ fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.round.arm(&mut cx.parts.timers);
 }
 
-/// Asks `node`, then judges the votes so far.
+/// Asks `node`, then judges the votes.
 fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
     let _ = operation.ask(node, &mut command, cx);

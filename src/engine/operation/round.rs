@@ -240,8 +240,8 @@ impl Round {
         counts
     }
 
-    /// Handles the loss of the connection to `node`. Withdraws the node's yes, or stops waiting for its answer. Returns
-    /// `true` if the loss changed anything.
+    /// Handles the loss of the connection to `node`. Withdraws the node's yes vote, or stops waiting for its answer.
+    /// Returns `true` if the loss changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))

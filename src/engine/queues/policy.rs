@@ -24,9 +24,9 @@
 //! first slot becomes free. The attempt also registers the key for notifications.
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
-//! learn of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. An
-//! engine that has recently competed with other clients leaves the lock to them often. Any other engine does so rarely,
-//! but still from time to time, because it may not notice other clients.
+//! learn of the release. So an engine gives way to others for a moment after a [`Row`] of its own locks. An engine that
+//! has recently competed with other clients gives way to them often. Any other engine does so rarely, but still from
+//! time to time, because it may not notice other clients.
 //!
 //! The comment on each constant gives the reason for its value. The simulator measured the figures
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
@@ -75,10 +75,10 @@ const BEHIND: u32 = 3;
 /// ms have a longest wait of 3.6 and send 86 messages, instead of 1.9 and 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// The number of round trips for which an engine leaves the lock to others. An engine leaves the lock to others for at
-/// least a tick, because the operating system must schedule the other programs. Without the tick, one more message is
-/// sent at a round trip of 50 us. With two programs of eight callers and a round trip of 1 ms, a single tick costs 4.2
-/// messages instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost as many messages as eight.
+/// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
+/// the operating system must schedule the other programs. Without the tick, one more message is sent at a round trip
+/// of 50 us. With two programs of eight callers and a round trip of 1 ms, a single tick costs 4.2 messages instead
+/// of 3.3, and four round trips cost 3.7. Sixteen round trips cost as many messages as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted this number of consecutive attempts, and the key changes more than once per [`ROW`], its
@@ -99,13 +99,13 @@ const MISSED_MAX: u32 = 3;
 /// sixteen locks in a row changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers if the engine has not competed with other clients. In a measurement with one
-/// second instead, a program overtakes another waiting program more than 350 times.
+/// The length of a [`Row`] of several callers if the engine has not recently competed with other clients. In a
+/// measurement with one second instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller if the engine has not competed with other clients. For this time, the engine also
-/// remembers that other clients compete for the lock. Leaving the lock to others for a tick then costs a thousandth of
-/// the time. With 100 ms, it would cost a hundredth of the time, and no measured figure improves. With 300 ms or three
+/// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. For this time, the
+/// engine also remembers that other clients compete for the lock. Giving way for a tick then costs a thousandth of the
+/// time. With 100 ms, it would cost a hundredth of the time, and no measured figure improves. With 300 ms or three
 /// seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
@@ -125,8 +125,8 @@ const POLITE: Duration = Duration::from_millis(750);
 /// expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
-/// The minimum time between two checks of nodes that send no notifications, and the minimum time for which a lock is
-/// left to others.
+/// The minimum time between two checks of nodes that send no notifications, and the minimum time for which an engine
+/// gives way to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// Why an attempt to take a lock failed.
@@ -154,7 +154,7 @@ pub(in crate::engine) struct Wait {
     rest: Duration,
     /// A random fraction of `u32::MAX`, which places the next attempt in the window after the latest attempt.
     luck: u32,
-    /// The time until which the contender leaves the lock to others.
+    /// The time until which the contender gives way to others.
     left: Option<Instant>,
     /// The times of the contender's first check, and of its first check after the latest attempt.
     began: Instant,
@@ -271,7 +271,7 @@ impl Wait {
         }
     }
 
-    /// Returns how long the contender leaves the lock to contenders that have waited longer than `waited`.
+    /// Returns how long the contender gives way to contenders that have waited longer than `waited`.
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {
@@ -557,9 +557,9 @@ impl Row {
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If so, a new row
-    /// begins. `lone` means that the next caller has just come back to the lock. If the engine has recently competed
-    /// with other clients, it leaves the lock to them each time such a caller comes back.
+    /// Returns `true` if the engine gives way to others before its next caller gets the lock. If so, a new row begins.
+    /// `lone` means that the next caller has just come back to the lock. If the engine has recently competed with other
+    /// clients, it gives way to them each time such a caller comes back.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -573,7 +573,7 @@ impl Row {
     }
 }
 
-/// The rows of the most recently released resources, each in the slot of its hash. A row outlives the place of its
+/// The rows of the most recently released resources, each in the slot of its hash. A [`Row`] outlives the place of its
 /// resource for a moment, because a thread that locks in a loop has no place between two of its locks.
 #[derive(Debug)]
 pub(super) struct Rows {

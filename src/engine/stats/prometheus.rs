@@ -102,7 +102,7 @@ impl Stats {
     }
 }
 
-/// The text that was written so far.
+/// The text of the page.
 struct Page(String);
 
 impl Page {

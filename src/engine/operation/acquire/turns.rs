@@ -152,7 +152,7 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is enough time to leave the lock to others for a while and then ask again.
+    /// Returns `true` if there is enough time to give way to others for a while and then ask again.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);

@@ -146,7 +146,7 @@ impl Acquire {
                 let why = why_at_last(why, cx);
                 self.decide(Verdict::Refused(why), cx);
             }
-            // The operation made no attempt: it only waited, or left the lock to others.
+            // The operation made no attempt: it only waited, or gave way to others.
             Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
                 self.give_up_waiting(cx);
             }
