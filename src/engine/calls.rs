@@ -337,7 +337,7 @@ impl Engine {
 
     /// Hands `lock` over to another engine or process. This engine no longer reports the end of the lock's validity,
     /// and the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release after
-    /// it on the same connection, because a release on another connection could overtake the `SET`.
+    /// it on the same connection, because a release on another connection could overtake it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {

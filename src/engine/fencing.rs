@@ -6,7 +6,7 @@
 //! # Guarantees
 //!
 //! * Fencing tokens are correct, whatever number the engine proposes. A clock that is ahead does no lasting harm,
-//!   because a node rejects proposals that are more than one second ahead of its own clock.
+//!   because a node rejects proposals that are more than one second ahead of its own.
 //! * Even if a node reconnects, the engine remembers that the node lost its floor, until the node is known to have one
 //!   again.
 //!

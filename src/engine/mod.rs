@@ -247,8 +247,8 @@ impl Engine {
         Some(kept.filter(|kept| kept.is_had())?.is_over())
     }
 
-    /// Returns the labels of the nodes that have confirmed the token of `lock`, as part of the latest majority or
-    /// later, and have not denied it since. Omits nodes in quarantine.
+    /// Returns the labels of the nodes that hold `lock`: the nodes of the latest majority, and the nodes that have
+    /// confirmed its token later. Omits nodes that have denied the token, and nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.work.parts.claims.by_id(lock.id());

@@ -23,9 +23,9 @@ pub enum OperatorError {
     /// The resource has no lock that can be broken. Either no client holds the lock, because no majority of the nodes
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
-    /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
-    /// ([`Holder::valid_for`] is [`Duration::MAX`]), and only [`Breaking::AtOnce`] deletes them, or their value is
-    /// longer than any token, so the full value is not known.
+    /// Another program has written the keys, so nothing was changed. If the keys have no expiry ([`Holder::valid_for`]
+    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. Otherwise their value is longer than any token,
+    /// and this handle does not know the full value.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX

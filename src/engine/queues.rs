@@ -602,7 +602,7 @@ impl Queues {
         Some(self.waiters.push_front(&mut at.line, operation))
     }
 
-    /// Removes the record of a reader from the queue at `place`, if the record is still in this queue.
+    /// Removes the record of a reader from the queue at `place`, if it is still there.
     #[cold]
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {

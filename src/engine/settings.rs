@@ -11,8 +11,8 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The minimum delay between two attempts. With a shorter delay, attempts that fail immediately could follow each other
-/// for ever, because the delay could end while the engine still handles the same input.
+/// The minimum delay between two attempts. A shorter delay could end while the engine still handles the same input.
+/// Attempts that fail immediately could then follow each other for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).

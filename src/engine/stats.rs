@@ -66,8 +66,8 @@ pub struct Stats {
     pub held: usize,
     /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// The current number of debts, which are releases that a node has refused, or has not received because it is down
-    /// or its connection has no room.
+    /// The current number of debts: releases that a node has refused, or has not received because it is down or its
+    /// connection has no room.
     pub debts: usize,
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,

@@ -20,7 +20,8 @@ pub(crate) struct Copies {
     pub(crate) having: NodeSet,
     /// The nodes whose latest answer says that they do not have the token. The engine sends these nodes another copy.
     pub(crate) lacking: NodeSet,
-    /// The nodes that have confirmed the token, as part of the latest majority or later, and have not denied it since.
+    /// The nodes of the latest majority, and the nodes that have confirmed the token later. Nodes that have denied the
+    /// token are left out.
     pub(crate) confirmed: NodeSet,
     /// The nodes that got the token before any step of their clocks, or whose answers have counted since then. When
     /// such a node granted the token, no clock step can have ended another client's key early.

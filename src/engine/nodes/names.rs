@@ -92,7 +92,7 @@ impl Nodes {
         Some((names, trouble))
     }
 
-    /// Asks `node` to join with the `longest` ttl, unless the node has joined or was already asked. If this method
+    /// Unless `node` has joined or was already asked, asks it to join, and declares the `longest` ttl. If this method
     /// fails, the caller closes the connection.
     pub(in crate::engine) fn rejoin(
         &mut self,

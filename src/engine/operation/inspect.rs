@@ -259,7 +259,7 @@ impl Operate for Inspect {
         judge_if_voting(self, cx);
     }
 
-    /// If only the connection of `node` is lost, keeps the node's answer, which was true when the node sent it.
+    /// If only the connection of `node` is lost, keeps the node's answer, because it was true when the node sent it.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

@@ -505,8 +505,8 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     }
 }
 
-/// Ends the wait for nodes that took too long, and ends the wait for all nodes at the caller's deadline. Withdraws
-/// questions whose bytes have not been sent, so that they are never sent late.
+/// Ends the wait for nodes that took too long, and for all nodes at the caller's deadline. Withdraws questions whose
+/// bytes have not been sent, so that they are never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();

@@ -17,7 +17,7 @@ use crate::time::Instant;
 use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
-/// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation if its
+/// Handles the answer of `node` to a command that takes the keys for the claim of `key`. Returns the operation if its
 /// attempt is still in progress.
 #[inline(always)]
 pub(in crate::engine) fn take_answered(

@@ -37,8 +37,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// Returns why too few nodes answered: either too many nodes are down, or too many nodes are too far away to answer
-/// within half of the ttl.
+/// Returns why too few nodes answered: either too many are down, or too many are too far away to answer within half of
+/// the ttl.
 pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {

@@ -90,7 +90,7 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// Passes the places of an acquisition of several resources to the claim of `key`.
+    /// After several resources were locked, passes their places to the claim of `key`.
     #[cold]
     fn hold_all(&self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
         for place in self.places() {
