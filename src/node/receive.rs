@@ -311,8 +311,8 @@ fn keep_words(
     }
 }
 
-/// Keeps the token or the holders that `value` names, if `request` asks for them. A single holder serves a waiter as
-/// well as a token does.
+/// Keeps the token or the holders that `value` names, if `request` asks for them. If a single holder is named, its
+/// token later counts as the token in the key.
 #[cold]
 #[inline(never)]
 fn keep_token(

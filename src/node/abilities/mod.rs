@@ -1,8 +1,8 @@
-//! The lock commands that a node's server knows and permits to our user.
+//! The lock commands that a node's server knows and lets our user run.
 //!
-//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So a script takes the
-//! first lock on a connection, after it has checked that the user can release this lock. Permissions can depend on the
-//! name of the key, so the script checks the permissions for the name of this lock.
+//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So the engine takes the
+//! first lock on a connection with a script, which first checks that the user can release this lock. Permissions can
+//! depend on the key's name, so the script checks them for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -13,8 +13,9 @@
 //!
 //! # Guarantees
 //!
-//! * The engine sends no plain `SET` over a connection until the user has shown there that it may release locks.
-//! * After the first lock, a connection needs no more checks.
+//! * The engine sends no plain `SET` over a connection until an answer on this connection has shown that the user may
+//!   release locks.
+//! * After the first lock on a connection, the engine makes no more checks there.
 //!
 //! # Not here
 //!
@@ -45,8 +46,8 @@ use ways::Ways;
 
 pub(super) use ways::ORDER;
 
-/// The commands that a lock needs if a script releases it, in the order in which they are checked. `EVALSHA` is checked
-/// only if scripts are sent by digest.
+/// The commands that the user must be permitted to run for a lock that a script releases, in the order in which a
+/// script checks them. `EVALSHA` is checked only if scripts are sent by digest.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// The commands that an extension or a confirmation needs.
@@ -55,7 +56,7 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// Whether the node needs scripts because the restart guard reads a marker.
+    /// Whether the restart guard reads a marker, so that the node must run scripts.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
     /// How the node refused scripts, if the error text was unknown.
@@ -64,7 +65,7 @@ pub(crate) struct Abilities {
     /// The server's native command for a release. `None` if this version of the server has no such command, or if the
     /// node has refused it.
     native: Option<Dialect>,
-    /// Whether the node has refused its native release command, without refusing a script since then.
+    /// Whether the node has refused its native release command, and has refused no script since then.
     native_refused: bool,
     /// The ways to release locks that have worked on this connection.
     shown: Shown,
@@ -99,7 +100,7 @@ pub(super) enum Then {
     TryAll(Entry),
 }
 
-/// The facts that the connection adds to a refusal.
+/// Facts about a refusal that the connection knows.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
@@ -124,13 +125,14 @@ impl Abilities {
         }
     }
 
-    /// Records the `native` release command of the server, according to the version in the server's greeting.
+    /// Records the server's `native` release command, which follows from the version in its greeting.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If an error
-    /// on an earlier connection named scripts, the engine uses the scripts only after the server has run one.
+    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If the
+    /// server sent an error about scripts on an earlier connection, the engine uses the scripts only after the server
+    /// has run one.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -139,7 +141,7 @@ impl Abilities {
         }
     }
 
-    /// Handles the end of the connection. The next connection must show its abilities again.
+    /// Handles the end of the connection. The engine must find out the abilities again on the next connection.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -148,7 +150,7 @@ impl Abilities {
 
     // ----- abilities ------------------------------------------------------------------------
 
-    /// Returns `true` if the user has shown on this connection that it may release locks.
+    /// Returns `true` if this connection has shown that the user may release locks.
     pub(super) fn may_release(&self) -> bool {
         match self.shown {
             Shown::Scripts => true,
@@ -162,8 +164,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. A node that has granted only shared locks and
-    /// permits may run such a script too.
+    /// Returns `true` if the connection may run a script that only reads. It may also do so if it has granted only
+    /// shared locks and permits.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -177,8 +179,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the commands that a user needs for a lock on this node. The commands include `evalsha` only if the node
-    /// gets digests.
+    /// Returns the commands that the user must be permitted to run for a lock on this node. They include `evalsha` only
+    /// if scripts are sent to the node by digest.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
@@ -196,7 +198,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, if this connection has shown it. The text is for operators.
+    /// Describes for operators how the node releases locks. Returns `None` if this connection has not shown it yet.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -211,11 +213,11 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node. The form of a `repair` is never a digest.
+    /// Returns the form of a release for this node. A `repair` is never sent by digest.
     ///
-    /// Debts are also released natively first, because the user may lack the permission to run scripts. If the node
-    /// refused the native command on the previous connection, scripts come first. A second connection to the same
-    /// server is closed after its handshake, so it has time for only one way.
+    /// Debts are also sent in the native form first, because the user may lack the permission to run scripts. If the
+    /// node refused the native command on the previous connection, scripts come first. A second connection to the same
+    /// server is closed after its handshake, so it has time to try only one way.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -231,7 +233,7 @@ impl Abilities {
         self.trials.push_back((claim, entry.clone()));
     }
 
-    /// Returns the entry of `claim`, whose trial was answered or withdrawn.
+    /// Removes and returns the entry of `claim`, after the trial for it was answered or withdrawn.
     #[cold]
     pub(crate) fn end_trial(&mut self, claim: ClaimKey) -> Option<Entry> {
         let place = self.trials.iter().position(|(other, _)| *other == claim)?;
@@ -249,7 +251,7 @@ impl Abilities {
                 self.scripts_permitted();
             }
             (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
-            // The answer shows nothing about locks on one name, which may be released in another way.
+            // Does not change `shown`, because locks on one name may be released in another way.
             (Taking::Untaught, None) => self.missing = None,
             (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
@@ -259,7 +261,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // Other kinds of lock need other permissions, about which this answer says nothing.
+            // Does not change `missing`, because other kinds of lock need other permissions.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();
@@ -283,7 +285,8 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A missing permission for one key says nothing about other keys.
+    /// Records that the user lacks a permission. Ignores a missing permission for one key, which says nothing about
+    /// other keys.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The number of compared answers: the round trip of a node is the shortest round trip among them.
+/// The number of round trips that are compared. The shortest of them counts as the node's round trip.
 const SAMPLES: usize = 32;
 
 /// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
@@ -53,7 +53,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection was opened. The handshake of the connection will measure the path.
+    /// Records that a connection was opened. Its handshake will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
@@ -130,12 +130,12 @@ impl Pulse {
     /// another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // All samples exist if the oldest one exists, which is replaced next.
+        // The oldest sample is replaced next. If it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
     /// Returns the round trip on which the node timeout is based. The result can exceed [`FOLLOWED`] only after a new
-    /// connection. So stalls never make all callers wait longer for the node.
+    /// connection. So a node that stalls does not make all callers wait longer for it.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }

@@ -1,4 +1,4 @@
-//! A look asks for the remaining time of a key, and for a notification of its next change.
+//! A *look* asks how much longer a key lives, and requests a notification of its next change.
 //!
 //! Redis and Valkey call such notifications client-side caching. When the first look on a connection needs
 //! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the server register
@@ -9,7 +9,7 @@
 //! # Guarantees
 //!
 //! * No command comes between `CLIENT CACHING YES` and its `PTTL`.
-//! * The answer to a look says whether the look has registered the key. If the user may not use tracking, or the
+//! * The answer to a look says whether the server has registered the key. If the user may not use tracking, or the
 //!   connection speaks RESP2, which has no pushes, the node sends only the `PTTL`.
 //!
 //! # Not here
