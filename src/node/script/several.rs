@@ -1,5 +1,5 @@
 //! The scripts of a lock on several resources. Each script works on all keys or on none, except that a release deletes
-//! every key that it finds.
+//! each key that contains the token.
 //!
 //! All of these scripts have the same keys and arguments. The keys are the names, and, if a marker is checked, the keys
 //! of the [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, and the marker,
@@ -58,7 +58,8 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
 };
 
 /// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if each key contains the token.
-/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl is empty.
+/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl argument is
+/// empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
