@@ -76,8 +76,8 @@ impl Lock {
     /// nodes in the same order.
     ///
     /// Detach the lock from its handle first. If the lock is [kept](crate::LockOptions::keep), its handle then stops
-    /// extending it, but cannot take back an extension that is under way. Keep the bytes as secret as the passwords of
-    /// the nodes, because a program that has the bytes can release the lock.
+    /// extending it, but cannot take back an extension that is already in progress. Keep the bytes as secret as the
+    /// passwords of the nodes, because a program that has the bytes can release the lock.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.end_keeping();

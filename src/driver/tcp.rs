@@ -44,7 +44,7 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) => return Err(error),
     };
     // If no server listens on a local port, the kernel may choose that port as the client's own, and the socket
-    // connects to itself. A socket that is connected to itself would keep the server from listening again.
+    // connects to itself. Such a socket would prevent the server from listening again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }

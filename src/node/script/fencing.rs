@@ -56,7 +56,7 @@ macro_rules! lift_floor {
     };
 }
 
-/// Sets `b` to whether the answer counts, as the [module](super) above describes.
+/// Puts into `b` whether the answer counts: see the [module](super) above.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -68,10 +68,10 @@ macro_rules! whether_it_counts {
 pub(super) use {lift_floor, read_counter, read_floor};
 
 /// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
-/// counter was, and at least the proposal. The script limits the proposal to the server's clock plus one second, unless
-/// the token says that nodes have asked for the proposal. If the script has taken the names and checks no marker, it
-/// answers only with the number as text, because three integers cost a server half a microsecond more. Otherwise the
-/// script answers with three integers:
+/// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second,
+/// unless the token says that nodes have asked for the proposal. If the script has taken the names and checks no
+/// marker, it answers only with the number as text, because three integers cost a server half a microsecond more.
+/// Otherwise the script answers with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -115,10 +115,10 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
-/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if the counters
-/// and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to
-/// another client, and `0` if a name does not exist, or if the floor is missing or belongs to another `run_id`. With a
-/// marker check, the script adds whether the answer counts.
+/// Raises all counters and the floor to at least the number, if the keys of all names contain the token. Answers `1` if
+/// the counters and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a name
+/// belongs to another client, and `0` if a name does not exist, or if the floor is missing or belongs to another
+/// `run_id`. With a marker check, the script adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -184,8 +184,9 @@ impl Trust {
         self.kept_until_about(now, false)
     }
 
-    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means older
-    /// than any step of the node's clock, only a loss of data matters. A clock step does not make the node forget keys.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If `is_old` is set, the copy is older
+    /// than any step of the node's clock. A quarantine for such a step is then ignored, because a step does not make
+    /// the node forget keys.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
