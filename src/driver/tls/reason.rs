@@ -24,7 +24,7 @@ pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkFault {
     LinkFault::Tls(TlsFault::Setting { part, problem })
 }
 
-/// Returns the meaning of `error`, on `connection` if there is one.
+/// Returns the meaning of `error`, which occurred on `connection` if there is one.
 pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFault {
     let is_handshaking = connection.is_none_or(|tls| tls.is_handshaking());
     let is_first = connection.is_none_or(|tls| tls.protocol_version().is_none());
