@@ -66,7 +66,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 enum State {
-    /// The engine wants no connection.
+    /// The engine has requested no connection.
     Idle,
     /// The name is being looked up.
     Resolving,

@@ -1,7 +1,7 @@
 //! The driver combines an engine with sockets and a clock.
 //!
-//! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due,
-//! reads, fires timers, and writes.
+//! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due.
+//! Then it reads, fires timers, and writes.
 //!
 //! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` contains the facts about TCP
 //!   that both modules need.
@@ -202,8 +202,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns an error if the poll has failed because memory is short. After such an error, the driver is still
-    /// usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
+    /// Returns an error if the poll has failed because the system is short of memory. After such an error, the driver
+    /// is still usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
@@ -325,8 +325,8 @@ impl Driver {
     }
 
     /// Asks the nodes for the remaining ttl of `lock`. The outcome is an [`Event::Confirmed`]. The answers of a
-    /// majority set the end of the lock, which may be later or earlier than before. A confirmation makes a lock valid
-    /// that [`Lock::from_bytes`] read under another clock. If the outcome is [`ExtendError::Lost`]
+    /// majority determine when the lock ends, which may be later or earlier than before. If [`Lock::from_bytes`] has
+    /// read the lock under another clock, a confirmation makes it valid again. If the outcome is [`ExtendError::Lost`]
     /// or [`ExtendError::Expired`], the lock has ended, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! A non-blocking stream socket, with its system calls and the meaning of their results.
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
-//! * A socket with TLS has the same methods as a socket without TLS. A TLS socket is connected after the TLS handshake.
+//! * A socket with TLS has the same methods as a socket without TLS. A TLS socket counts as connected only after the
+//!   TLS handshake.
 //! * A socket can be closed in two ways. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent
 //!   yet, and an orderly close ([`Socket::close`]) sends them. Dropping a socket only closes the descriptor, because a
 //!   forked child must do no more.

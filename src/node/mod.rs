@@ -139,13 +139,13 @@ impl Node {
         }
     }
 
-    /// Returns `true` if the node's votes count at `now`, as far as is known.
+    /// Returns `true` if the node's votes count at `now`, as far as the engine knows.
     pub(crate) fn counts(&self, now: Instant) -> bool {
         self.serves() && self.trust.kept_until(now).is_none()
     }
 
-    /// Returns when the node's votes start to count, as far as this is known at `now`. Returns [`Instant::MAX`] if the
-    /// node cannot be asked, or if the time is unknown.
+    /// Returns when the node's votes start to count, as far as the engine knows at `now`. Returns [`Instant::MAX`] if
+    /// the node cannot be asked, or if the time is unknown.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
@@ -197,7 +197,7 @@ impl Node {
         withdrawn
     }
 
-    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
+    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has only
     /// read the keys so far, it does not take them. The `SET` of a lock that was held has almost always been sent, so
     /// this method does not search for it. If it was not sent yet, its release follows it.
     #[inline]
@@ -227,8 +227,8 @@ impl Node {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if its
-    /// opening or handshake has been silent for at least `least`.
+    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if the
+    /// node has been silent for at least `least` during the opening or the handshake.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;

@@ -4,7 +4,7 @@
 //!
 //! * Replies are matched with commands by their order alone. A push does not count as a reply. A reply without a
 //!   command ends the connection.
-//! * Each answer is returned together with the restart guard's decision whether it counts.
+//! * Each answer is returned together with the restart guard's decision on whether it counts.
 
 use alloc::boxed::Box;
 
@@ -141,8 +141,7 @@ impl Node {
         self.trust.judge_refusal(request, reply)
     }
 
-    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says whether a transaction was
-    /// used.
+    /// Turns a refusal into a reply, and handles its consequences. `transacted` says whether a transaction was used.
     fn refused(
         &mut self,
         now: Instant,

@@ -119,8 +119,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command that one of our scripts has run. Servers before Redis 7.0 put this error at the end
-/// of their own message, after the script's name and the line number. Lua's own errors have no code.
+/// Returns the error of a command that failed within one of our scripts. Servers before Redis 7.0 put this error at the
+/// end of their own message, after the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -140,7 +140,7 @@ pub(super) fn refuses_for_certain(error: ServerError) -> bool {
     guard!(RefusedReleased, is_known(error))
 }
 
-/// Returns `true` if servers send this error only instead of running a command.
+/// Returns `true` if this is a known error, which servers send instead of running a command.
 pub(super) fn is_known(error: ServerError) -> bool {
     matches!(
         error.code(),

@@ -45,8 +45,8 @@ pub(crate) enum Reply {
     Foreign(u8),
     /// A caller waits for the exclusive lock, and its intent blocks readers for the given time.
     Intent(Duration),
-    /// All slots are taken, or the one slot that the command asks for. The first slot becomes free after the given
-    /// time.
+    /// All slots are taken, or the one slot that the command asks for is taken. The next slot becomes free after the
+    /// given time.
     Full(Duration),
     /// The resource has the given number of permits, not the requested number.
     OtherPermits(u16),
@@ -200,7 +200,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // The caller needs only the token, or the fact that the key is a sorted set.
+        // Returns only whether the key is a sorted set, because `keep_token` has kept the token.
         Request::Name { .. } => match three(value).and_then(|(_, _, key)| key.as_items()) {
             Some(_) => Some(Reply::Foreign(0).into()),
             None => Some(Reply::Done.into()),
@@ -295,7 +295,7 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Returns the reason why a reader does not get the lock, from a script's answer.
+/// Reads from a script's answer why a reader does not get the lock.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),
@@ -441,8 +441,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Reads a reply to a command that takes a lock in this way. Returns the meaning of the reply and the result of the
-    /// marker check.
+    /// Reads a reply to a command that takes a lock. Returns the meaning of the reply and the result of the marker
+    /// check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
         let claim = ClaimKey(Slab::new().insert(()));
         let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));

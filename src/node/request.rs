@@ -272,7 +272,7 @@ impl Dialect {
         matches!(self, Self::Sha1 | Self::Text | Self::TextOnly)
     }
 
-    /// Returns the command that the user must be permitted to run, as ACL rules name it.
+    /// Returns the name that ACL rules use for the command of this form.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Sha1 => "evalsha",

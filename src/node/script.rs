@@ -40,8 +40,8 @@ pub(crate) use shared::{
 };
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`. `c` is
-/// `redis.acl_check_cmd`. Some servers check the number of arguments, so `get` and `pttl` get one argument, and the
-/// other commands get the key twice.
+/// `redis.acl_check_cmd`. Some servers check the number of arguments, so the script passes one argument to `get` and
+/// `pttl`, and the key twice to the other commands.
 macro_rules! end_unless_permitted {
     ($key:literal, $refused:literal) => {
         concat!(
@@ -193,11 +193,11 @@ pub(crate) const INSPECT: Script = Script {
 /// milliseconds until the barrier ends. The third value is the current marker.
 ///
 /// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
-/// longest ttl in the marker is too short. Whenever the script writes a marker, it also writes a barrier. It writes the
-/// barrier before the marker, and never shortens a barrier. After a restart of the server, it writes no barrier if both
-/// the marker and this client say that a restart loses nothing. A server that has a replica, or was a replica, never
-/// counts as durable, whatever the client has read. Its marker may come from another master. The mode `anew` makes the
-/// node a member of this group regardless of its marker. The mode `trust` omits the barrier.
+/// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
+/// It writes the barrier before the marker, and never shortens a barrier. After a restart of the server, it writes no
+/// barrier if both the marker and this client say that a restart loses nothing. A server that has a replica, or was a
+/// replica, never counts as durable, whatever the client has read. Its marker may come from another master. The mode
+/// `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -226,7 +226,7 @@ pub(crate) const JOIN: Script = Script {
 };
 
 /// The end of a script with a marker check. The earlier part of the script puts the answer of the plain command into
-/// `s`. This end adds whether the answer counts. `$marker` is the argument with the expected marker.
+/// `s`. This macro adds whether the answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

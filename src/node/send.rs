@@ -108,8 +108,8 @@ impl Node {
 
     // ----- looks ----------------------------------------------------------------------------
 
-    /// Asks how much longer the key `resource` lives. If the node can send notifications, also requests one of the
-    /// key's next change. Returns `false` if the node cannot be asked now.
+    /// Asks how much longer the key `resource` lives. Also requests a notification of the key's next change, if the
+    /// node can send one. Returns `false` if the node cannot be asked now.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -265,7 +265,7 @@ impl Node {
         )
     }
 
-    /// Takes the key with the script that also checks whether the user may release the key.
+    /// Takes the key with the script that also checks whether the user may release it.
     fn take_first(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, life: Duration) {
         self.abilities.begin_trial(claim, entry);
         let mut command = Vec::new();

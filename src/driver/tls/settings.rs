@@ -32,7 +32,7 @@ pub(super) type Fault = (TlsPart, TlsProblem);
 /// The size of the largest file that is read. The authorities of a whole system take a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The authorities of the system. The authorities are loaded when a node first needs them.
+/// The authorities of the system. They are loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 

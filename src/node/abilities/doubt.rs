@@ -127,7 +127,7 @@ impl Abilities {
         }
     }
 
-    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says whether a transaction
+    /// Returns what the `refusal` of `request` means if the node is in doubt. `transacted` says whether a transaction
     /// was used.
     #[cold]
     pub(super) fn reworded(

@@ -73,7 +73,8 @@ pub(crate) struct Abilities {
     pub(crate) missing: Option<Unusable>,
     /// How long a fencing-token counter lives after its last use.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or that the connection's first script is taking, in order.
+    /// The locks that wait for a trial on this connection, or that its first script is taking, in the order of their
+    /// commands.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -100,7 +101,7 @@ pub(super) enum Then {
     TryAll(Entry),
 }
 
-/// Facts about a refusal that the connection knows.
+/// Details of a refusal that only the connection knows.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
@@ -164,8 +165,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. It may also do so if it has granted only
-    /// shared locks and permits.
+    /// Returns `true` if the connection may run a script that only reads. This includes a connection on which the node
+    /// has granted only shared locks and permits.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -295,12 +296,12 @@ impl Abilities {
     }
 }
 
-/// Returns the command that the user may not run, from the answer of a script that takes a lock.
+/// Returns the command that the user may not run, according to the answer of a script that takes a lock.
 pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// Returns the command that the user may not run, from the answer of the script that takes a fenced lock.
+/// Returns the command that the user may not run, according to the answer of the script that takes a fenced lock.
 pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     match answer {
         -2 => Some(Unusable::Permission { command: "time" }),
@@ -308,13 +309,14 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns the command that the user may not run, from the answer of a script that takes a shared lock or a permit.
+/// Returns the command that the user may not run, according to the answer of a script that takes a shared lock or a
+/// permit.
 pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     let answer = answer.checked_add(4)?;
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
-/// Returns the command that the user may not run, from a node's answer that explains why it refused an extension.
+/// Returns the command that the user may not run, according to a node's answer about a refused extension.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }

@@ -30,8 +30,8 @@ use super::ways::Refused;
 use super::{Abilities, Hints, Then};
 
 impl Abilities {
-    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says whether a
-    /// transaction was used.
+    /// Returns what the `refusal` of `request` means, and the next commands. `transacted` says whether a transaction
+    /// was used.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn refused(
@@ -100,7 +100,7 @@ impl Abilities {
     }
 
     /// Tries the native release command of the node, if it has one. The script that takes a lock has found that this
-    /// user may not release the lock by a script.
+    /// user may not release the lock with a script.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);
@@ -110,7 +110,7 @@ impl Abilities {
         }
     }
 
-    /// Records that the user lacks a permission that every lock needs.
+    /// Records that the user lacks a permission that is needed for every lock.
     fn withheld(&mut self, missing: Unusable) -> Reply {
         self.forbidden(missing);
         Reply::lacks(missing)

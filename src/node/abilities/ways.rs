@@ -276,7 +276,7 @@ impl Abilities {
     }
 
     /// Handles the answer to the trial of one way, while all ways are being tried. The first permitted way is chosen.
-    /// If the node refuses all ways, the last answer decides.
+    /// If the node refuses all ways, the reply follows from the last refusal.
     fn way_tried(
         &mut self,
         claim: ClaimKey,

@@ -67,8 +67,8 @@ pub(crate) struct Batch {
     pub(in crate::node) is_refused: bool,
     /// The number of successful renewals or releases at the front of the commands in flight.
     done: usize,
-    /// The answers to the renewals or releases at the front, if some have failed. `None` stands for an answer that
-    /// makes no sense.
+    /// The answers to the renewals or releases at the front of the commands in flight, if any has failed. `None` stands
+    /// for an answer that makes no sense.
     answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of `SET`s. Each `SET` has a reserved place for its release.
+    /// The number of unanswered `SET`s. Each `SET` has a reserved place for its release.
     sets: usize,
     /// The number of repeated releases, usually zero.
     repairs: usize,
@@ -187,7 +187,7 @@ impl InFlight {
         self.sets -= 1;
     }
 
-    /// Returns the number of places for the commands and for the later releases of their `SET`s.
+    /// Returns the number of places that the commands and the later releases of their `SET`s need.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -237,8 +237,7 @@ impl InFlight {
         Some(len)
     }
 
-    /// Returns the index of the question of `asker`. No byte of the command at `first`, or of any later command, has
-    /// been sent.
+    /// Returns the index of the question of `asker`. The command at `first` and all later commands must be unsent.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;

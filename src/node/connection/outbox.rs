@@ -145,7 +145,7 @@ impl Outbox {
         (self.sent, self.withdrawn, self.base, self.blocked) = (0, 0, 0, false);
     }
 
-    /// Returns the position behind the last byte.
+    /// Returns the position after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }

@@ -9,7 +9,8 @@ use crate::time::Instant;
 const SAMPLES: usize = 32;
 
 /// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
-/// Four times this round trip is 240 ms. A longer path looks the same as a node that stalls at each question.
+/// The node timeout is four round trips, in this case 240 ms. A longer path looks the same as a node that stalls at
+/// each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
@@ -97,8 +98,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open`, a silence
-    /// begins now, unless a silence has already begun. Returns the time at which the silence began.
+    /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open` and no
+    /// silence has begun, a silence begins now. Returns the time at which the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;

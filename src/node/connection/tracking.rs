@@ -89,8 +89,8 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer contains no remaining
-/// time.
+/// Returns how much longer the key lives, according to this answer to a look. Returns `None` if the answer does not say
+/// it.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
@@ -102,7 +102,7 @@ fn left(value: Value<'_>) -> Option<Remaining> {
     }
 }
 
-/// Passes each key that a push reports as changed to `changed`. `None` stands for all keys. A key
+/// Calls `changed` for each key that a push reports as changed. `None` stands for all keys. A key
 /// of [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes.
 /// Other pushes are ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]

@@ -4,7 +4,7 @@
 //!
 //! * **Order.** Commands leave in the order in which they were queued, and receive their answers in the same order.
 //!   Collected renewals are written before any command that must follow them: see [`Batch`]. Consecutive releases are
-//!   written as one command, in the same place: see [`releases`](super::releases).
+//!   written as one command, which keeps their place in the order: see [`releases`](super::releases).
 //! * A command can be withdrawn only if none of its bytes has been sent.
 //!
 //! # Not here
@@ -115,8 +115,8 @@ impl Wire {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Works like [`put`](Self::put) for the release of `entry` by digest. The release may be joined with neighbouring
-    /// releases into one command.
+    /// Works like [`put`](Self::put) for the release of `entry`, which is sent by digest. The release may be joined
+    /// with neighbouring releases into one command.
     // This function is inlined into its only caller, which is on the hot path.
     #[inline(always)]
     pub(in crate::node) fn put_release(

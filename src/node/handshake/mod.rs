@@ -44,8 +44,8 @@ pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 /// was probably idle, or its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// The maximum time by which a server may overstate its uptime. The server computes its uptime from two times in whole
-/// seconds, and its clock may tick some milliseconds early.
+/// The maximum amount by which a server may overstate its uptime. The server computes its uptime from two times in
+/// whole seconds, and its clock may tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// A text about the node, with the server's error if it describes one.

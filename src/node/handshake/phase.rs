@@ -52,7 +52,7 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// The phase of the connection. Each phase contains the data that exists only in this phase.
+/// The phase of the connection. Each variant contains the data that exists only in its phase.
 // With `repr(u8)`, the tag is a separate byte instead of a niche of `Server`. Every command reads the tag, and a
 // separate byte is faster to read.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub(crate) enum Next {
 /// The facts that a server reports about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Identity {
-    /// The identifier that the server chooses at each of its starts. `None` if `INFO` is forbidden.
+    /// The identifier that the server chooses at each start. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
     /// The replication history of the server.
     pub(crate) replid: Option<String>,
@@ -178,7 +178,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies have their own error texts for an unknown command.
+        // Proxies report an unknown `HELLO` in their own words, so several errors lead to the fallback.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
@@ -218,7 +218,7 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
 
 /// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node is usable
 /// without these facts. If the server is busy with a script, the handshake fails and is retried later. Without this
-/// answer to `INFO`, one server could have two votes, and a busy server cannot vote anyway.
+/// answer to `INFO`, one server could have two votes. A busy server cannot vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),

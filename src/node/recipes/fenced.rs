@@ -94,8 +94,8 @@ pub(in crate::node) fn raise(
     }
 }
 
-/// Binds the counter floor to this `run_id`. Raises the floor to `seen`, and to `proposal` up to the limit that the
-/// server's clock sets.
+/// Binds the counter floor to this `run_id`. Raises the floor to at least `seen`. A higher `proposal` raises it
+/// further, but only up to a limit that follows from the server's clock.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }

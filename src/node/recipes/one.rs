@@ -164,8 +164,8 @@ pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     release(out, &entry, way);
 }
 
-/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, the command only
-/// asks which of `commands` the user may not run.
+/// Takes the key for `life` if the user may run all of `commands` on it. If `life` and `marker` are `None`, the command
+/// only asks which of `commands` the user may not run.
 pub(in crate::node) fn take_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,

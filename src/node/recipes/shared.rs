@@ -1,7 +1,7 @@
 //! The commands for a shared lock. Permits use some of these commands too.
 //!
-//! Each command contains the text of its script. On a node that runs no scripts, nothing replaces them. For the
-//! scripts, see [`script::shared`](crate::node::script).
+//! Each command contains the text of its script. On a node that runs no scripts, nothing replaces these scripts. For
+//! the scripts, see [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::{empty, once};
@@ -44,7 +44,7 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
 ];
 
 /// Returns the commands for which a script must check the user's permissions. A script that is sent by its digest has
-/// run on the node before, so it need not check them again.
+/// run on the node before, so it need not check the permissions again.
 pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     match by {
         Dialect::Sha1 => &[],
@@ -78,7 +78,7 @@ pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
     argument(out, &prefix(entry));
 }
 
-/// Removes the token of a permit from every slot except its own.
+/// Removes a permit's token from every slot except the permit's own.
 #[cold]
 pub(in crate::node) fn take_out(out: &mut Vec<u8>, entry: &Entry) {
     let script = (&RELEASE_MEMBER, Dialect::TextOnly);

@@ -81,10 +81,10 @@ pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     sha1: "2e339c5161596cf90229882a1c6d423de4477115",
 };
 
-/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if the counter and the
-/// floor were raised. Otherwise the script changes nothing and answers `0`. The answer is `0` if the member does not
-/// exist or has expired, or if the floor is not usable. The ttl argument is empty, and the last argument is the prefix
-/// of the member.
+/// Raises the counter and the floor to at least the given number, if the member is live. Answers `1` if the counter and
+/// the floor were raised. Otherwise the script changes nothing and answers `0`. The answer is `0` if the member does
+/// not exist or has expired, or if the floor is not usable. The ttl argument is empty, and the last argument is the
+/// prefix of the member.
 pub(crate) const RAISE_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -197,7 +197,7 @@ const WINDOW: u64 = 250;
 /// began. So the gap between two windows eventually becomes longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
-/// Returns for how many milliseconds an intent of this age still blocks readers. In between, readers may join together,
+/// Returns for how many milliseconds an intent of this age still blocks readers. The intent lets readers join together,
 /// in windows of [`WINDOW`].
 pub(crate) fn keeps_out(age: u64) -> u64 {
     let mut window = FIRST_WINDOW;

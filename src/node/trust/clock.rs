@@ -19,9 +19,9 @@
 //! # What is allowed
 //!
 //! The drift that a lock allows for covers both the rates and the steps of the clocks while the lock's keys live. One
-//! fifth of the drift is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate.
+//! fifth of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate.
 //! After two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because
-//! no kernel slews a clock faster. The rest of the drift is for steps. The steps of one clock may add up to the step
+//! no kernel slews a clock faster. The rest of the drift covers steps. The steps of one clock may add up to the step
 //! allowance of the shortest ttl that a caller has requested. Up to that sum, no lock with this ttl or a longer ttl has
 //! expired early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
 //!
@@ -269,8 +269,8 @@ mod tests {
         }
     }
 
-    /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds, and
-    /// the step after which the clock counts as stepped, if any.
+    /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds. The
+    /// last item is the step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
         let ms = SECOND / 1_000;

@@ -375,7 +375,7 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Keeps the node from voting until this time, or until the end of its current quarantine if that is later.
+    /// Quarantines the node until this time, or until the end of its current quarantine if that is later.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
@@ -397,7 +397,7 @@ impl Trust {
         (there.is_ready && there.open == 0).then_some(there.joined)
     }
 
-    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and no longer does.
+    /// Requires a marker with at least this longest ttl. Returns `true` if the node voted until now and no longer does.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.membership_mut();
         membership.is_some_and(|membership| membership.demand(longest))

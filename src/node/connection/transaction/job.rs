@@ -1,7 +1,7 @@
 //! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! A script for the same work would give the same answer, so the layers above do not know which way was used. The work
-//! may concern several names. Each name is represented by one bit.
+//! A script for the same work would give the same answer, so the layers above need not know which way was used. The
+//! work may concern several names. Each name is represented by one bit.
 
 use core::time::Duration;
 
@@ -460,7 +460,7 @@ impl Job {
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
-            // A key that was missing at first may have appeared before it was deleted.
+            // This includes a key that was missing at first, and appeared before it was deleted.
             (None, Work::Release) if done == self.all() => Ok(Reply::Done),
             (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),

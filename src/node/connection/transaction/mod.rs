@@ -1,4 +1,4 @@
-//! Work without scripts needs several commands: `WATCH`, reads, and a transaction from `MULTI` to `EXEC`.
+//! Work without scripts needs several commands, from `WATCH` and reads to `MULTI` and `EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -32,7 +32,7 @@
 //!
 //! # Not here
 //!
-//! Other modules request the work. The answers have the same meaning as answers of scripts.
+//! Other modules request the work. The answers have the same meaning as those of scripts.
 
 mod job;
 mod replies;
@@ -252,7 +252,7 @@ impl Transactions {
         self.stage = Stage::Idle;
         self.expected.clear();
         self.sets_all = None;
-        // These answers were not passed on before the connection was closed.
+        // These jobs are done, but their answers were not passed on before the connection was closed.
         let done = self.done.drain(..).map(|done| (done.request, true));
         let gone = move |job: &Job| !may_be_done && job.is_untaken();
         let batch = self.batch.drain(..).filter(move |job| !gone(job));
