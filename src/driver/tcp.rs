@@ -69,7 +69,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the meaning of an error that occurs while a connection is being opened.
+/// Interprets an error that occurred while a connection was being opened.
 pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) => LinkFault::NotFound,
@@ -78,7 +78,7 @@ pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// Returns the meaning of an error that occurs on an open connection.
+/// Interprets an error that occurred on an open connection.
 pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => LinkFault::Refused,

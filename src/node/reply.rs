@@ -152,8 +152,8 @@ pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
     }
 }
 
-/// Returns the meaning of `value` as the answer to `request`. `value` must not be an error. Returns `None` if the
-/// command has no such answer.
+/// Interprets `value` as the answer to `request`. `value` must not be an error. Returns `None` if the command has no
+/// such answer.
 #[inline(never)]
 pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {
@@ -303,7 +303,7 @@ const fn kept_out(said: i64) -> Reply {
     }
 }
 
-/// Returns the meaning of a script's answer about slots.
+/// Interprets a script's answer about slots.
 fn slot(said: i64, more: i64) -> Option<Reply> {
     match said {
         1 => u16::try_from(more).ok().map(Reply::Slot),
@@ -341,7 +341,7 @@ pub(super) fn in_batch(value: Value<'_>) -> Option<Reply> {
     of_token(value.as_integer()?)
 }
 
-/// Returns the meaning of a script's answer about the token.
+/// Interprets a script's answer about the token.
 #[inline]
 const fn of_token(said: i64) -> Option<Reply> {
     match said {
@@ -356,8 +356,8 @@ const fn of_token(said: i64) -> Option<Reply> {
 /// without an expiry.
 pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
-/// Returns the meaning of a script's answer about the token. The answer is the remaining milliseconds plus one, or a
-/// number that means that the key does not contain the token.
+/// Interprets a script's answer about how much longer the key lives. The answer is the remaining milliseconds plus one,
+/// or a number that means that the key does not contain the token.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     if above < 1 {
         return of_token(above);
@@ -441,8 +441,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Reads a reply to a command that takes a lock. Returns the meaning of the reply and the result of the marker
-    /// check.
+    /// Reads a reply to a command that takes a lock. Returns what the reply means, and the result of the marker check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
         let claim = ClaimKey(Slab::new().insert(()));
         let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));

@@ -56,7 +56,7 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// Whether the restart guard reads a marker, so that the node must run scripts.
+    /// Whether the node must run scripts, because the restart guard checks a marker with them.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
     /// How the node refused scripts, if the error text was unknown.
@@ -241,8 +241,8 @@ impl Abilities {
         Some(self.trials.remove(place)?.1)
     }
 
-    /// Handles the answer of a script that should take the keys of `claim`. Returns the meaning of the answer, and the
-    /// next commands.
+    /// Handles the answer of a script that should take the keys of `claim`. Returns what the answer means, and the next
+    /// commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {

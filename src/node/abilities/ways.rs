@@ -376,7 +376,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // If the node has refused all ways, the debts are sent in one way after another.
+        // If the node has refused all ways, the engine tries one way after another for the debts.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);

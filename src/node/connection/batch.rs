@@ -2,8 +2,8 @@
 //!
 //! The node collects renewals until it sends another command, or until the driver writes to the socket. The node then
 //! writes the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
-//! If a node has many renewals, they wait for its turn. Another module decides which node has its turn, and how long
-//! renewals wait for it.
+//! A node that has many renewals writes them only when it has its turn. Another module decides which node has its turn,
+//! and how long renewals wait.
 //!
 //! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
 //! kinds.

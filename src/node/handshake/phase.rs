@@ -23,7 +23,7 @@ pub enum NodeState {
     /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time until the node may vote. It is zero while the engine waits for an answer of the node.
+        /// The time until the node may vote. It is zero while the engine waits for an answer from the node.
         left: Duration,
     },
     /// The node is connected, but gets no questions because it has been silent for too long.

@@ -195,8 +195,8 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Returns the meaning of a refused `AUTH`. If the error has no code of its own, either the server has no password, or
-/// it is an old server that rejects this one. In both cases, the configured credentials are wrong.
+/// Returns the reason why the server refused `AUTH`. If the error has no code of its own, either the server has no
+/// password, or it is an old server that rejects this one. In both cases, the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),

@@ -12,9 +12,9 @@
 //!
 //! The server reads its time after this process sends the question, and before this process reads the answer. So each
 //! answer bounds the difference from both sides, no matter how long the answer takes. The bounds widen as fast as
-//! clocks drift. If two answers contradict each other, the clock was set in between, and the size of the contradiction
-//! is the size of the step. Small steps add up, because contradictory bounds are kept, and the contradiction shrinks
-//! only as the bounds widen.
+//! clocks drift. If two answers contradict each other, the clock was set in between. The size of the contradiction is
+//! the size of the step. Small steps add up, because contradictory bounds are kept. A contradiction shrinks only as
+//! fast as the bounds widen.
 //!
 //! # What is allowed
 //!

@@ -29,10 +29,10 @@
 //!
 //! The [`Node`](super::Node) sends the requests to join, and asks the server for its time.
 //!
-//! A client cannot detect some losses from outside: a restart before the first handshake of a client that does not know
-//! the longest ttl, deleted keys, and a server that became a replica and then a master again between two questions.
-//! Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a replica of its own
-//! copy. With markers, the guard needs identities only for this last case.
+//! A client cannot detect some losses from outside: deleted keys, and a server that became a replica and then a master
+//! again between two questions. A client that does not know the longest ttl cannot detect a restart before its first
+//! handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
+//! replica of a server that had copied its keys. With markers, the guard needs identities only for this last case.
 
 mod clock;
 pub(super) mod marker;

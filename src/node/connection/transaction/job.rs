@@ -323,8 +323,8 @@ impl Job {
     /// Returns `true` if the work writes nothing, because the reads have already given the answer or the node has
     /// refused the work.
     ///
-    /// A release also deletes a key that was missing, because the node may run a delayed `SET` between the read and the
-    /// write.
+    /// A release also writes to a key that was missing, because the node may run a delayed `SET` after the read. The
+    /// write runs after such a `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
