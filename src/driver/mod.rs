@@ -487,7 +487,7 @@ impl Driver {
         self.begin()?.ask(Engine::reinit)
     }
 
-    /// Writes the bytes that the engine wants to send, without waiting and without reading.
+    /// Writes the bytes that the engine has queued, without waiting and without reading.
     pub fn flush(&mut self) {
         if let Ok(mut inner) = self.begin() {
             inner.flush();

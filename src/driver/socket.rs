@@ -1,6 +1,6 @@
 //! A non-blocking stream socket, with its system calls and the meaning of their results.
 //!
-//! * A read or a write never blocks and is never cut short by a signal.
+//! * A read or a write never blocks and is never interrupted by a signal.
 //! * A socket with TLS has the same methods as a socket without TLS. A TLS socket counts as connected only after the
 //!   TLS handshake.
 //! * A socket can be closed in two ways. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent

@@ -1,7 +1,7 @@
 //! The scripts that nodes run.
 //!
 //! The engine sends the scripts as SHA-1 digests or as text: see `recipes`. The digests are constants, because some
-//! systems may not permit a build to compute SHA-1. A test compares these digests with the digests from a server.
+//! systems may not let a build compute SHA-1. A test compares these digests with the digests from a server.
 //!
 //! # With a strict restart guard
 //!
@@ -115,7 +115,7 @@ pub(crate) const RELEASE_EACH: Script = Script {
 
 /// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
 /// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
-/// permanent, the answer is 285 000 years. Up to about this size, numbers in Lua are exact.
+/// permanent, the answer stands for 285 000 years. Up to about this size, numbers in Lua are exact.
 ///
 /// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {

@@ -274,13 +274,13 @@ impl Abilities {
         (reply, Then::Nothing)
     }
 
-    /// Records that scripts may release locks.
+    /// Records that the user may release locks with scripts.
     pub(crate) fn scripts_permitted(&mut self) {
         self.missing = None;
         self.shown = Shown::Scripts;
     }
 
-    /// Records that the native command may release locks.
+    /// Records that the user may release locks with the native command.
     pub(crate) fn native_permitted(&mut self) {
         self.missing = None;
         self.shown = Shown::Native;

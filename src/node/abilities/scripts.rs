@@ -73,7 +73,7 @@ impl Scripts {
         self.known[taught.place()]
     }
 
-    /// Handles the answer to a `SCRIPT LOAD`, which is the digest on success.
+    /// Handles the answer to a `SCRIPT LOAD`. If the server has loaded the script, the answer is the script's digest.
     pub(in crate::node) fn loaded(&mut self, taught: Taught, value: Value<'_>) {
         if let Some(error) = value.as_error().map(ServerError::from_line) {
             self.postponed |= is_known(error) && error.code() != "NOPERM";

@@ -2,14 +2,14 @@
 //!
 //! The node collects renewals until it sends another command, or until the driver writes to the socket. The node then
 //! writes the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
-//! A node that has many renewals writes them only when it has its turn. Another module decides which node has its turn,
+//! A node that has many renewals writes them only when it is its turn. Another module decides which node has its turn,
 //! and how long renewals wait.
 //!
 //! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
 //! kinds.
 //!
-//! Among the commands in flight, a batch stands in front of its renewals. Each renewal gets its own answer, as if it
-//! were a separate command, so the layers above do not know about batches.
+//! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
+//! separate command, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!

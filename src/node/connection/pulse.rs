@@ -9,8 +9,8 @@ use crate::time::Instant;
 const SAMPLES: usize = 32;
 
 /// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
-/// The node timeout is four round trips, in this case 240 ms. A longer path looks the same as a node that stalls at
-/// each question.
+/// The node timeout is four round trips, in this case 240 ms. A longer path cannot be distinguished from a node that
+/// stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).

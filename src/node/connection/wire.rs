@@ -55,7 +55,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// Puts `command` into the out buffer, behind everything that must precede it.
+    /// Puts `command` into the out buffer, after everything that must precede it.
     #[inline(always)]
     fn push(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         let start = self.outbox.push(command);

@@ -123,7 +123,7 @@ impl Handshake {
         self.refused = None;
     }
 
-    /// Returns the trouble of a connection that has received bytes that are not RESP.
+    /// Returns the [`Trouble`] of a connection after it has received bytes that are not RESP.
     #[cold]
     pub(super) fn not_resp(&self) -> Trouble {
         match self.phase {
