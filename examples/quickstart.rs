@@ -52,7 +52,7 @@ fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     // A real program would ask `if lock.validity() < TTL / 2` first.
     match lock.extend(TTL) {
         Ok(_) => println!("  extended, valid for {:?}", lock.validity()),
-        // Too few nodes answered. The lock stays valid until its old end, and there is time for another
+        // Too few nodes answered. The lock stays valid until the same time as before, and there is time for another
         // try.
         Err(ExtendError::Unconfirmed(report)) if lock.is_valid() => {
             println!(

@@ -1,4 +1,5 @@
-//! The common parts of all handles: how a call begins an operation, and how the outcome becomes the result of the call.
+//! The code that all handles share: it begins an operation for a call, and turns the outcome into the result of the
+//! call.
 //!
 //! A call begins an operation with the engine, waits, and returns the outcome. [`LocalRedlock`](crate::LocalRedlock)
 //! and [`Redlock`](crate::Redlock) wait in different ways.
@@ -21,7 +22,7 @@ use crate::trace::Operation;
 /// The outcome of an operation, or a report that no outcome came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// The result of trusting nodes, and the nodes that still have no counter floor, with the reasons.
+/// The result of trusting nodes, with the nodes that still have no counter floor and the reasons.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
@@ -39,8 +40,9 @@ pub(crate) fn acquire(
     engine.acquire(now, request)
 }
 
-/// Trusts the server behind `address`. The counter floor of the node for fencing tokens is based on the current time.
-/// If the node needs a floor, also returns the round whose outcome says whether the node has written the floor.
+/// Trusts the node whose server is behind `address`. The counter floor of the node for fencing tokens is based on the
+/// current time. If the node needs a floor, also returns the round whose outcome says if the node has written its
+/// floor.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// The number of broken invariants found in this process.
 static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A record that must exist.
+/// An optional record that must exist.
 pub(crate) trait Must: Sized {
     /// Returns the value unchanged. If there is no value, reports a broken invariant.
     fn must(self) -> Self;

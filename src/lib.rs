@@ -67,7 +67,7 @@
 //! | [`Stats`] | what a handle has done and what it waits for: counts, and histograms of times ([`Histogram`]) |
 //!
 //! Operators use `Redlock::nodes` to see the state of each node, `check` to find faults, and `trust_node` and
-//! `trust_nodes` to let new servers vote at once.
+//! `trust_nodes` to let new servers vote immediately.
 //!
 //! # Where everything lives
 //!

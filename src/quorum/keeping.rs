@@ -35,7 +35,7 @@ const TOGETHER: u64 = 48;
 pub(crate) struct Keeping {
     /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// The limit of all extensions as a tick, in 48 bits.
+    /// The tick that no extension may exceed, in 48 bits.
     limit: u32,
     limit_high: u16,
 }
@@ -129,7 +129,7 @@ impl Keeping {
         self.ttl().min(self.limit().saturating_since(now))
     }
 
-    /// Returns when to try again if the extension at `now` of a lock that is valid until `end` fails.
+    /// Returns when to try again if an extension at `now` fails, and the lock is valid until `end`.
     fn again(self, now: Instant, end: Instant) -> Instant {
         let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
         now.saturating_add(pause.max(TICK))
@@ -297,7 +297,8 @@ mod tests {
         kept.due_at(end, Instant::ZERO, Drift::default())
     }
 
-    /// Each row has a limit, the end, the time, and the ttl asked for with the time of the next try, in milliseconds.
+    /// Each row has a limit, an end and the current time, and then the expected ttl and the time of the next try, all
+    /// in milliseconds.
     #[test]
     fn an_extension_is_due_at_half_of_the_validity() {
         let unlimited = u64::MAX / 1_000_000;
@@ -330,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Each row has a ttl, the number of locks, and the multiple in ticks.
+    /// Each row has a ttl, a number of locks, and the expected power of two in ticks.
     #[test]
     fn extensions_of_many_locks_begin_together() {
         for (millis, locks, expected) in [

@@ -25,9 +25,9 @@ pub struct LockId {
 /// A lock is a plain value. Dropping a lock releases nothing, and its keys expire with their ttl. To release the lock,
 /// pass it to `unlock`, or let a `LockGuard` release it.
 ///
-/// Only a proof of a majority creates a lock, and only another such proof extends its validity. When the engine learns
-/// that a majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock
-/// shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
+/// A lock is created only after a majority of the nodes has confirmed it, and each extension needs a majority again.
+/// When the engine learns that a majority has lost the lock, the validity ends. The name and the token are in one
+/// buffer, which the lock shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -113,9 +113,9 @@ impl Lock {
     /// larger than the fencing token of every earlier lock on the same resource. For a lock on several resources, the
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
-    /// Pass the number to the store with each write, and with each read on which a write depends.
-    /// The store remembers the largest number that it has seen, and refuses requests with a smaller
-    /// number. So a holder that was stopped for longer than its lock lasted does no harm. The
+    /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
+    /// the largest number that it has seen, and refuses requests with a smaller number. So a holder does no harm if it
+    /// was stopped for longer than its lock lasted. The
     /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
