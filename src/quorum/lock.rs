@@ -36,7 +36,7 @@ pub struct Lock {
     kept: Option<Arc<Kept>>,
     /// The number of extensions that are left, if the engine does not keep the lock.
     extensions_left: u32,
-    /// The nodes that had confirmed the lock at the last verdict.
+    /// The nodes that had confirmed the lock when its grant or last extension was decided.
     voters: NodeSet,
 }
 
@@ -226,7 +226,7 @@ impl Lock {
         self.kept.as_ref().is_some_and(|kept| kept.is_over())
     }
 
-    /// Makes the engine stop extending the lock, because the lock goes to another process.
+    /// Makes the engine stop extending the lock, which goes to another process.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
         if let Some(kept) = &self.kept {
@@ -245,14 +245,14 @@ impl Lock {
 
     // ----- the end of a lock ------------------------------------------------------------------
 
-    /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. A lock
-    /// from another clock was not reported as ended, and can still be confirmed.
+    /// Returns `true` if the end of the validity is known. For a lock that another clock has measured, it is not known.
+    /// Such a lock was not reported as ended, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
     }
 
-    /// Forgets the end, as if the lock came from another clock.
+    /// Forgets the end, as if another clock had measured the lock.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.entry.set_end(Instant::ZERO, self.ttl());
@@ -264,8 +264,8 @@ impl Lock {
         self.entry.end_now(now);
     }
 
-    /// Returns the nodes whose copies stay when the lock is handed over. The copies on other nodes may still be
-    /// released, right after their `SET`.
+    /// Returns the nodes whose copies stay when the lock is handed over. On other nodes, a release may still follow the
+    /// `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }

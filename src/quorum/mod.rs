@@ -1,4 +1,5 @@
-//! Counts votes, reaches verdicts, and computes validity. Only a proof of a majority can create a lock.
+//! Counts votes, reaches verdicts, and computes validity. Only with proof that a majority has agreed can a lock be
+//! created.
 //!
 //! * [`Tally`] counts the answers of one round and says when its outcome is certain: as soon as a majority agrees, or
 //!   can no longer agree. The tally does not wait for late answers.

@@ -1,8 +1,8 @@
 //! Computes how long a lock is valid: the ttl minus the time that it took to take the lock, minus the drift of clocks.
 //!
 //! Step 3 of Redlock says `validity = ttl - (now - t1) - drift`. This file computes the validity as a deadline, `t1 +
-//! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and
-//! any delay.
+//! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum overflows, for any ttl
+//! and any delay.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -18,7 +18,7 @@ const BILLION: u64 = 1_000_000_000;
 pub(crate) const SLEWED: u64 = 500_000;
 
 /// The time that is subtracted from every validity because clocks differ. The drift is a share of the ttl plus a fixed
-/// part. The fixed part is needed because servers expire keys by the millisecond.
+/// part. The fixed part is needed because servers expire keys at whole milliseconds.
 ///
 /// The default is the drift of the Redlock paper: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,8 +59,8 @@ impl Drift {
 
     /// Like [`of`](Self::of), but in nanoseconds.
     fn of_nanos(self, ttl: u64) -> u64 {
-        // This function runs for every vote, and a division of 128 bits takes longer than decoding a reply. The product
-        // for a ttl of half an hour and a factor of 0.01 still fits into 64 bits.
+        // This function runs for every vote, so it avoids a 128-bit division, which takes longer than decoding a reply.
+        // The product for a ttl of half an hour and a factor of 0.01 still fits into 64 bits.
         let share = match ttl.checked_mul(self.parts_per_billion) {
             Some(product) => product.div_ceil(BILLION),
             None => self.share_of_long(ttl),
@@ -81,7 +81,7 @@ impl Drift {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns the sum of clock steps that is permitted while a lock of `ttl` lives. The sum is the part of the share
+    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. This is the part of the share
     /// that is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
     /// milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
@@ -106,7 +106,7 @@ impl Drift {
         u32::try_from(millis).ok().map(Delay::of_millis)
     }
 
-    /// Returns the end of the validity of a lock of `ttl` whose first byte was sent at or after `sent`.
+    /// Returns the end of the validity of a lock of `ttl` if the request's first byte was sent at or after `sent`.
     ///
     /// Returns `sent` itself, which means no validity, if the drift is not shorter than the ttl.
     #[must_use]
@@ -122,8 +122,8 @@ impl Drift {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
 
-    /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired on this node by our
-    /// clock. The drift is added to the ttl, because the key may live longer than the ttl by our clock.
+    /// Returns when a key has certainly expired on its node, by our clock, if the node set its `ttl` at or before
+    /// `answered`. Adds the drift to the ttl, because by our clock the key may live longer than the ttl.
     #[must_use]
     #[inline(always)]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {

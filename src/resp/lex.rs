@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// The absence of limits, for bytes that are known to be valid.
+    /// No limits, for bytes that are known to be valid.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
         bulk: u32::MAX as usize,

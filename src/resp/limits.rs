@@ -17,7 +17,7 @@ pub struct Limits {
     pub depth: usize,
     /// The longest reply as a whole, including its attributes. The default is 16 MiB. The limit is at most 4 GiB - 1,
     /// because elements are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter.
-    /// This limit bounds the memory for a torn reply, because the other limits multiply.
+    /// This limit bounds the memory for a torn reply, because the other limits together allow far more.
     pub reply_bytes: usize,
 }
 

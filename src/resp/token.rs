@@ -14,8 +14,8 @@ use super::number::{double, integer, is_big_number, length};
 
 /// An element at an offset: a complete scalar, or the header of an aggregate.
 ///
-/// A token has plain fields instead of a `Value`, which is large, because the loop over the elements of an aggregate
-/// only needs `end`.
+/// A token has plain fields instead of a `Value`, because a `Value` is large, and the loop over the elements of an
+/// aggregate needs only `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -118,8 +118,8 @@ impl Token {
         bytes.get(self.start..self.stop)
     }
 
-    /// Returns the offset after the element. For an aggregate, returns the offset after the shortest elements that it
-    /// may have.
+    /// Returns the offset after the element. For an aggregate, returns the smallest offset at which its elements may
+    /// end.
     #[inline]
     pub(super) const fn end_min(self) -> usize {
         if self.kind.is_scalar() {

@@ -8,7 +8,7 @@
 //!   watching the descriptor <----'      '----> parked until it gives it back
 //! ```
 //!
-//! A caller that takes and releases locks in a tight loop finds the I/O thread napping, and never has to wake it. A
+//! A caller that takes and releases locks in a tight loop never has to wake the I/O thread, which is napping. A
 //! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then the I/O
 //! thread waits for the descriptor *without* the poll, so that the poll is free for the next caller.
 

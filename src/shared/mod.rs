@@ -14,8 +14,8 @@
 //!
 //! * **Engine and callers** are under one mutex, which threads hold for computation only. Every section under the mutex
 //!   begins with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. The section that decides
-//!   an outcome also puts the outcome into the slot of the caller. At any time, an operation is open, or its outcome is
-//!   in the slot.
+//!   an outcome also puts the outcome into the slot of the caller. At any time, either an operation is open, or its
+//!   outcome is in the slot.
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
 //!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
@@ -32,21 +32,21 @@
 //!   if it sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
 //! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. After each look at the poll, the
 //!   I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
-//! * **Gathering**: after the I/O thread has woken many callers at once, it waits for their next requests, until no
+//! * **Gathering**: after the I/O thread has woken many callers together, it waits for their next requests, until no
 //!   more callers come. The woken callers only [note](notes::Notes) their requests, and [wake one
 //!   another](relay::Relay). All noted requests begin in one section, and share one write to each node.
 //! * **Passing on**: a caller that has its outcome passes the poll to another waiting thread, or to the I/O thread if
 //!   many operations wait. The I/O thread gives the poll back after a millisecond with few waiting threads.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
-//!   call the handle. A waker must return promptly, as `std` asks. While a waker blocks, threads poll for themselves,
-//!   no other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
+//!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
+//!   themselves, no other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
 //!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
-//!   itself, even if ten thousand tasks rest. The I/O thread naps for a millisecond after that call, so it may learn a
-//!   millisecond late that a lock has become free.
-//! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps in the poll.
-//!   If the wire is taken, the drop waits until the thread with the wire has written the release.
+//!   itself, even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it may
+//!   notice a free lock a millisecond late.
+//! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
+//!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -184,7 +184,8 @@ struct Handle {
 struct Shared {
     /// The process that created the handle.
     process: Pid,
-    /// The engine and its callers. The monitor wakes drops that wait until their releases are written.
+    /// The engine and its callers. A thread waits on this monitor if its drop must not return before the release is
+    /// written.
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
