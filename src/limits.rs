@@ -14,7 +14,7 @@ pub const NODES_MAX: usize = 31;
 /// The longest resource name, in bytes. The name is the Redis key. Use a hash for longer names.
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
-/// The largest number of permits on one resource. A node reads all holders of a resource at once.
+/// The largest number of permits on one resource. A node reads all holders of a resource in one step.
 pub const PERMITS_MAX: u16 = 1024;
 
 /// The largest number of resources of one lock. The script of a lock takes longer with each name. With 64 names the

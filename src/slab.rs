@@ -380,7 +380,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(80, 256)))]
 
-        /// Runs any sequence of insertions (`None`) and removals of the n-th key so far.
+        /// Runs any sequence of insertions (`None`) and removals (of the n-th key that was returned).
         #[test]
         fn behaves_as_a_map_whose_keys_are_never_reused(
             steps in prop::collection::vec(prop::option::of(0_usize..64), 0..200),

@@ -18,8 +18,8 @@ pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
 /// The library does not use the type of `std` for two reasons. A lock needs a clock that keeps running while the
-/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. A test can also write down an instant,
-/// because `Instant::from_nanos(5)` is the same in every run.
+/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. A test can also contain an instant as a
+/// constant, because `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///

@@ -1,4 +1,4 @@
-//! The calls that take shared locks and permits, which several clients may hold at once.
+//! The calls that take shared locks and permits, which several clients may hold at the same time.
 
 use core::time::Duration;
 

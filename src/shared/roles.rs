@@ -1,7 +1,7 @@
 //! Records which thread has the wire, which thread has the poll, what the I/O thread does, and which threads to wake.
 //!
-//! The record is under the mutex of the engine, so all decisions to sleep and to wake have one order. Every section
-//! under the mutex ends with [`Roles::leave`], which ensures the following:
+//! The record is under the mutex of the engine, so all decisions to sleep and to wake happen in one order. Every
+//! section under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
 //! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), one of three
 //!    threads sees the work. The thread that has the wire checks for work before it puts the wire back. The thread that

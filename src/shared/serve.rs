@@ -20,15 +20,15 @@ use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// The pause after a poll that has failed because memory is short.
+/// The pause after a poll that has failed for lack of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How often in a row a caller moves bytes before the I/O thread takes over, so that the work of others does not delay
-/// a caller.
+/// How many times a caller moves bytes before the I/O thread takes over, so that the work of others does not delay the
+/// caller for long.
 const MOVES_MAX: usize = 16;
 
 /// The longest time that a dropped guard waits until the thread with the wire has written the release. A thread with
-/// the wire does not sleep, so it takes longer only if the system does not schedule the thread.
+/// the wire does not sleep, so it takes longer only if the system does not schedule it.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads

@@ -105,7 +105,8 @@ impl Core {
 
     fn begin_all_noted(&mut self) {
         let now = clock::now();
-        // Keeps a note in the list while its request begins, so that a panic of the engine refuses this caller too.
+        // Keeps a note in the list until its request has begun: if the engine panics meanwhile, all callers in the list
+        // are refused.
         while let Some(note) = self.noted.front_mut() {
             let begun = match note.asked.take() {
                 Some(Asked::Acquire(wanted, options)) => wanted

@@ -4,7 +4,7 @@
 //!
 //! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
 //! timer also gets this place. When the wheel enters a slot of a higher level, it moves all timers of this slot to
-//! their new places *before* another timer can be armed. The only exception is a single timer, which fires at once
+//! their new places *before* another timer can be armed. The only exception is a single timer, which fires immediately
 //! while the wheel moves to its tick. So the timers of one tick are always in one ring. The timers of one tick enter
 //! this ring at the end, and leave it together, from the front. So on every level, the order of these timers in the
 //! ring is the order in which they were armed, and no sequence numbers are needed.
@@ -102,8 +102,8 @@ impl<T> Wheel<T> {
     /// Arms a timer. The timer fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up
     /// to a tick. This call takes constant time.
     ///
-    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed
-    /// for the current tick of the wheel, after the timers that were armed for this tick before. The latest
+    /// If `at` has passed, the timer is due at the next `expire`. If a timer is already due, it counts as armed for the
+    /// current tick of the wheel, after the timers that were already armed for this tick. The latest
     /// time, [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
     ///
     /// # Panics
@@ -363,7 +363,8 @@ mod tests {
         }
     }
 
-    /// Sleeps until `next` until no timer is armed. Returns the number of empty wake-ups, and each timer with its time.
+    /// Sleeps until `next`, again and again, until no timer is armed. Returns the number of empty wake-ups, and each
+    /// timer with its time.
     fn sleep_and_fire(wheel: &mut Wheel<u64>) -> (u64, Vec<(Instant, u64)>) {
         let (mut empty, mut fired) = (0_u64, Vec::new());
         while let Some((next, _)) = wheel.next() {
@@ -417,7 +418,7 @@ mod tests {
         }
     }
 
-    /// The only timer in a slot is not the first timer that is due if it belongs to a later round.
+    /// If the only timer in a slot belongs to a later round, another timer is due first.
     #[test]
     fn a_lone_timer_of_a_later_round_lets_those_of_this_one_go_first() {
         let (round, width) = (1_u64 << 36, 1_u64 << 30);
