@@ -16,8 +16,8 @@
 //! every possible order of events (`cargo test --example setnx_getset`).
 //!
 //! Do not use this lock. Even the correct variant trusts the wall clocks of all clients, and one server is a single
-//! point of failure. The `GETSET` of a client that loses changes the time stamp of the winner, so the value does not
-//! show who holds the lock. This library implements the successor of this lock.
+//! point of failure. A losing client's `GETSET` changes the winner's time stamp, so the value does not show who holds
+//! the lock. This library implements the successor of this lock.
 
 use std::error::Error;
 use std::io::{self, Read, Write};

@@ -69,8 +69,8 @@ enum Shape {
     },
     /// A lock on several names. The rest of the layout is read from the buffer, which has no unused bytes.
     ///
-    /// An entry with one name also has this shape if it has room for a fencing token, or is of another kind
-    /// than [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until
+    /// An entry with one name also has this shape if it has room for a fencing token, or if its kind is
+    /// not [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until
     /// it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
@@ -226,8 +226,8 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Changes the entry of a permit for any slot: a node without a free slot then also reports the next change of the
-    /// key. The entry must be new and not shared.
+    /// Changes the entry of a permit for any slot, so that a node without a free slot also reports the next change of
+    /// the key. The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
         if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape

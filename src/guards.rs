@@ -65,8 +65,8 @@ guards! {
     VoteKeptOverReconnect,
     /// Without this guard, any error counts as a certain refusal, so a node that has run the command gets no release.
     ErrorIsDenial,
-    /// Without this guard, an extension of a lock that was handed over also counts nodes on which the previous owner
-    /// may still release the lock.
+    /// Without this guard, an extension of an adopted lock also counts the answers of nodes on which the previous owner
+    /// may still release it.
     EveryVoterCounts,
     /// Without this guard, votes for different slots of a permit count together.
     AnySlotCounts,
@@ -96,8 +96,8 @@ guards! {
     DebtWithoutRoomForgotten,
     /// Without this guard, a handle may leave any number of tokens on the nodes.
     ClaimsUnbounded,
-    /// Without this guard, a lock that is handed over loses a copy on which its end depends, because an earlier `SET`
-    /// may still run on that node.
+    /// Without this guard, handing over a lock releases a copy on which the lock's end depends, because an earlier
+    /// `SET` may still run on that node.
     ConfirmedCopyReleased,
     /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
     /// have left one.
@@ -108,8 +108,8 @@ guards! {
     ExtensionAfterValidity,
     /// Without this guard, an extension is not sent again after a server has answered that it lacks the script.
     NoscriptExtensionDropped,
-    /// Without this guard, an extension is sent again after a server has answered that it lacks the script, even if the
-    /// lock was released.
+    /// Without this guard, if a server lacks the script of an extension, the extension is sent again even if the lock
+    /// was released.
     ExtensionRepairedAfterEnd,
     /// Without this guard, only a lock's newest extension stops when the lock ends, and earlier extensions continue.
     OlderExtensionGoesOn,
@@ -146,8 +146,8 @@ guards! {
     QueuedSetSentLate,
 
     // ----- retries --------------------------------------------------------------------------
-    /// Without this guard, a nil means that the lock is held, even if this handle's own key caused the nil, and the
-    /// release of that key was already sent.
+    /// Without this guard, a nil means that another client holds the lock, even if the nil comes from this handle's own
+    /// key, which is being released.
     NilIsHeld,
     /// Without this guard, a nil counts as caused by this handle's own key, even if that key belongs to another
     /// resource.

@@ -18,7 +18,7 @@ pub const RESOURCE_BYTES_MAX: usize = 1024;
 pub const PERMITS_MAX: u16 = 1024;
 
 /// The largest number of resources of one lock. The script of a lock takes longer with each name. With 64 names the
-/// script takes 50 to 150 microseconds, or 100 to 600 with the longest names, and the server does nothing else during a
+/// script takes 50 to 150 microseconds, or 100 to 600 with the longest names. The server does nothing else during a
 /// script.
 pub const RESOURCES_MAX: usize = 64;
 
@@ -69,8 +69,8 @@ pub const COUNTER_TTL_MIN: Duration = Duration::from_secs(1);
 /// other nodes have answered.
 pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 
-/// The longest time for counting the counters of fencing tokens, while an operator waits. If a node takes 2
-/// milliseconds for 2,000 keys, and the round trip takes as long, it looks at 5 million keys in this time.
+/// The longest time for counting the counters of fencing tokens, while an operator waits. This is enough for 5 million
+/// keys, if a node and the round trip each take 2 milliseconds for 2,000 keys.
 pub(crate) const COUNTING_MAX: Duration = Duration::from_secs(10);
 
 /// The largest fencing token. Numbers in scripts are exact up to slightly more than this value. Microseconds since 1970
@@ -134,16 +134,16 @@ pub const PUSHES_MAX: u32 = 1024;
 /// separate bound of the same size, so that waiting callers cannot use up their room.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
-/// The largest number of watches of one handle. Each change of a key costs a check for each watch of this key, and each
-/// return of a node costs a check for all watches.
+/// The largest number of watches of one handle. When a key changes, the handle checks all watches of this key, and when
+/// a node comes back, it checks all watches.
 pub const WATCHES_MAX: usize = 1 << 12;
 
 /// The largest number of open extensions of kept locks in an engine. Usually all extensions that are due in one tick go
 /// to a node in one write. Further extensions wait until open extensions have their outcomes. So an engine sends only
 /// as many extensions as the nodes can answer, even if very many locks were taken at the same time. More extensions
-/// would fill the buffers and time out. A command that is written behind this number of extensions waits for about 20
-/// milliseconds, if the server takes 2 microseconds for each extension. If answers take 100 milliseconds because the
-/// machine is busy, this number still allows some 80,000 extensions a second.
+/// would fill the buffers and time out. If the server takes 2 microseconds for each extension, a command behind this
+/// number of extensions waits for about 20 milliseconds. If answers take 100 milliseconds because the machine is busy,
+/// this number still allows some 80,000 extensions a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
 /// The largest number of keys of kept locks whose changes the nodes push to one handle. All clients of a server share

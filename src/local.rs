@@ -60,7 +60,7 @@ pub use elections::Observation;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions
+/// Between two calls the handle does nothing. Late answers, reconnections, unanswered releases and the extensions
 /// of [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
 /// handle already holds waits until it times out.
 ///

@@ -1,7 +1,7 @@
 //! The name of a lock, and the token that identifies its holder.
 //!
-//! A name consists of 1 to [`RESOURCE_BYTES_MAX`] arbitrary bytes and *is* the Redis key: locks of this library and of
-//! other Redlock libraries on the same key exclude each other. A token is the value of the key.
+//! A name consists of 1 to [`RESOURCE_BYTES_MAX`] arbitrary bytes and *is* the Redis key. So locks of this library and
+//! of other Redlock libraries on the same key exclude each other. A token is the value of the key.
 //!
 //! The module `entry` stores the name and the token in wire form.
 
@@ -55,7 +55,7 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
-/// The floor contains the incarnation of the server and the largest number that the server has given, or says that the
+/// The floor contains the server's incarnation, and the largest number that the server has given or a note that the
 /// node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives no
 /// fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";

@@ -1,8 +1,8 @@
 //! The type for points in time in the core.
 //!
 //! The core never reads a clock, because callers pass every [`Instant`] as an argument. An instant can be rounded in
-//! two ways: [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a time
-//! after which a lock must not be trusted.
+//! two ways. Use [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a
+//! time after which a lock must not be trusted.
 //!
 //! # Not here
 //!

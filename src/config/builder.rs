@@ -147,8 +147,8 @@ impl Builder {
     /// than [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days (60 s
     /// with [`RestartGuard::Strict`]).
     ///
-    /// A delay helps if work may continue after its lock has ended. Examples are a process that takes time to stop, and
-    /// a program that was suspended and continues for a while before it checks its lock
+    /// A delay helps if work may continue after its lock has ended. For example, a process may need time to stop, or a
+    /// suspended program may continue for a while before it checks its lock
     /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
     /// gets the lock until `delay` has also passed. The old holder must stop within that time. A release does not wait
     /// for the delay, but deletes the keys immediately. This also applies to a late release, and to a guard that is
@@ -166,11 +166,11 @@ impl Builder {
     /// * If a majority reports the lock as lost, a handle with a delay does not delete the remaining keys. The
     ///   remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`]) have
     ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
-    ///   the missing keys, the remaining keys do not prevent this. A node that stalls during the loss may later run an
-    ///   extension that was sent before, and then keeps its copy for the ttl and the delay. This single copy prevents
+    ///   the missing keys, the remaining keys do not prevent this. A node may stall during the loss, and later run an
+    ///   extension that was sent before. It then keeps its copy for the ttl and the delay. This single copy prevents
     ///   other clients from taking the lock only if more nodes are unreachable.
-    /// * The remaining times in `inspect`, `watch` and the reports of waiting callers include the delay, because a
-    ///   handle does not know the delay of another handle's lock.
+    /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
+    ///   the reports of waiting callers include the delay.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -254,13 +254,13 @@ impl Builder {
 
     /// Sets whether the handle watches the wall clocks of the nodes. Default: `true`.
     ///
-    /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. Therefore, at most
-    /// once a second, the handle asks each node for its `TIME`, right before a command about a lock and in the same
-    /// write. The clock of a node may run faster or slower than the clock of this machine by a fifth of
+    /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. Therefore, the handle
+    /// asks each node for its `TIME` at most once a second. It sends this question right before a command about a lock,
+    /// in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth of
     /// the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the factor,
-    /// times the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. A
-    /// total of up to 10 ms is always allowed. If the clock has moved by more than this limit, and by more than the
-    /// time that the answers took, the clock counts as stepped. A node whose clock has stepped gets the same quarantine
+    /// multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms
+    /// at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than this
+    /// limit, and by more than the time that the answers took. A node whose clock has stepped gets the same quarantine
     /// as a restarted node, unless the guard
     /// is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this
     /// quarantine the node grants no new lock. The node still extends and confirms the locks that it already had.
@@ -304,7 +304,7 @@ impl Builder {
     /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets its
     ///   copy once the handle knows how to release locks on it.
     /// * If the key of a lock has a value longer than 64 KiB, the handle closes the connection when it reads the value.
-    /// * A single try (`try_lock`) right after this handle has released the same resource may fail, because it may
+    /// * A single try (`try_lock`) may fail if this handle has just released the same resource, because the try may
     ///   reach a node before the releasing transaction has ended.
     /// * The error for a held lock does not name the holder.
     ///

@@ -92,14 +92,14 @@ pub enum RestartGuard {
     /// (`appendfsync always`), and for tests.
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
-    /// identity has changed or can no longer be read, or if it refused a command because it loads its data or is a
-    /// replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. The
-    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle was asked for
-    /// a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten lock has
-    /// expired.
+    /// identity has changed or can no longer be read. It also enters quarantine if it refused a command because it
+    /// loads its data or is a replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that
+    /// handshake. The quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle
+    /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten
+    /// lock has expired.
     ///
-    /// If `max_ttl` is set, and a node has a shorter uptime at the first connection, the node is in quarantine for the
-    /// remaining time.
+    /// If `max_ttl` is set, a node with a shorter uptime at the first connection is in quarantine for the remaining
+    /// time.
     ///
     /// A node whose clock was stepped is also put into quarantine
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
@@ -364,8 +364,8 @@ impl LockOptions {
     ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
     ///   clients.
     /// * A fenced lock and a plain lock on the same resource exclude each other.
-    /// * The fencing token of a permit is larger than the fencing tokens of all earlier holders of
-    ///   its [slot](crate::PermitGuard::slot), but perhaps not larger than the tokens of other slots.
+    /// * A permit's fencing token is larger than all earlier tokens of its [slot](crate::PermitGuard::slot), but may be
+    ///   smaller than tokens of other slots.
     /// * Every node runs a script, and its user needs permission for the keys
     ///   `shearline:*`: [`manual::permissions`](crate::manual::permissions). A handle [without
     ///   scripts](crate::Builder::without_scripts) refuses the request

@@ -76,9 +76,9 @@ impl TlsOptions {
         self
     }
 
-    /// Sends the client certificate in the first PEM file to nodes that ask for one, and signs with the key in the
-    /// second file. The first file also contains the intermediate certificates, after the client certificate. The key
-    /// must not be protected by a password.
+    /// If a node asks for a client certificate, sends the certificate in the first PEM file, and signs with the key in
+    /// the second file. The first file also contains the intermediate certificates, after the client certificate. The
+    /// key must not be protected by a password.
     pub fn identity_files(
         mut self,
         certificate: impl Into<String>,

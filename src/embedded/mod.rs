@@ -31,8 +31,8 @@
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `SCRIPT FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT SETNAME`, `SETINFO`.
 //! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`, `CLIENT CACHING YES`.
-//!   For each key that a client has read after `CACHING YES`, the node pushes one change to it, if it uses RESP3
-//!   (`HELLO 3`). A command of another client or the expiry of the key counts as a change.
+//!   If the client uses RESP3 (`HELLO 3`), the node pushes one change for each key that the client has read after
+//!   `CACHING YES`. A command of another client or the expiry of the key counts as a change.
 //! * On the node: `INFO`, `TIME`.
 //!
 //! # Where it differs from the server

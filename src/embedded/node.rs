@@ -27,7 +27,7 @@ use super::store::{Memory, Store};
 /// its real uptime. A handle with a restart guard does not count its votes until the longest ttl of a lock has passed.
 ///
 /// Dropping the value closes the connections of the node and ends its thread. All methods take `&self` and return when
-/// their work is done, so a test can share the node among threads, and stop or stall the node while the threads use it.
+/// their work is done, so a test can stop or stall the node while other threads use it.
 ///
 /// ```
 /// use shearline::embedded::{EmbeddedNode, Memory};

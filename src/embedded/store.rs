@@ -149,7 +149,7 @@ impl Store {
         Self::session_of(u64::MAX)
     }
 
-    /// Returns the session of a new client on the caller's connection with this number. `HELLO` reports the number,
+    /// Returns a session for a new client, whose connection has this number. `HELLO` reports the number,
     /// and [`poll_push`](Self::poll_push) returns it. No other client of the store may have the same number.
     #[must_use]
     pub fn session_of(connection: u64) -> Session {

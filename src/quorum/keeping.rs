@@ -167,8 +167,8 @@ impl Kept {
         }
     }
 
-    /// If an extension is due at `now`, for a lock that is valid until `end`, returns the ttl of the extension and when
-    /// to try again. No try begins before `again`. At most `locks` locks are kept.
+    /// If a lock that is valid until `end` must be extended at `now`, returns the ttl to ask for and when to try again.
+    /// No try begins before `again`. At most `locks` locks are kept.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Computes how long a lock is valid: the ttl minus the time that it took to take the lock, minus the drift of clocks.
+//! Computes how long a lock is valid: its ttl, minus the time for taking it, minus the drift of clocks.
 //!
 //! Step 3 of Redlock says `validity = ttl - (now - t1) - drift`. This file computes the validity as a deadline, `t1 +
 //! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum overflows, for any ttl
@@ -92,9 +92,9 @@ impl Drift {
         self.of(ttl).saturating_sub(rate.of(ttl))
     }
 
-    /// Returns a lock delay that lasts at least `least` by the clock of the holder, on every node whose clock runs no
-    /// faster than this drift allows. Returns `None` if this delay is longer than [`LOCK_DELAY_MAX`], or does not fit
-    /// into a `Delay`.
+    /// Returns a lock delay that lasts at least `least` by the holder's clock, if the node's clock runs no faster than
+    /// this drift allows. Returns `None` if this delay is longer than [`LOCK_DELAY_MAX`], or does not fit into a
+    /// `Delay`.
     pub(crate) fn delay(self, least: Duration) -> Option<Delay> {
         if LOCK_DELAY_MAX < least {
             return None;

@@ -15,8 +15,8 @@ use super::view::View;
 
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
-/// times, and never at the payload of a string, however the stream is cut into pieces. Decoding scalars and flat
+/// The decoder stores no bytes, only its position in a torn reply. However the stream is cut into pieces, the decoder
+/// looks at each byte a bounded number of times, and never at the payload of a string. Decoding scalars and flat
 /// aggregates allocates nothing. For all other replies, the decoder keeps its stack and uses it again.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]

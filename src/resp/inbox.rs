@@ -256,8 +256,8 @@ impl Inbox {
         self.cuts && error.reason == Reason::BulkTooLong
     }
 
-    /// If the decoder has refused a string because of its length, cuts the string by replacing the length in its header
-    /// with the longest accepted length. The decoder starts again at the beginning of the reply.
+    /// If the decoder has refused a string because of its length, cuts it: replaces the length in its header by the
+    /// longest accepted length. The decoder starts again at the beginning of the reply.
     ///
     /// # Errors
     ///

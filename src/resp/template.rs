@@ -1,7 +1,7 @@
 //! Templates for frequent commands, which are encoded in advance, with holes for the variable parts.
 //!
 //! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
-//! built from the words at compile time, so a text and its length always agree.
+//! built from the words at compile time, so the lengths in the headers are always right.
 //!
 //! The function [`command`](super::command) writes commands whose words are known only when they are sent.
 

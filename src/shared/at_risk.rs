@@ -99,11 +99,11 @@ pub struct Health {
     /// How much longer the lock is valid. This time is zero if the lock is not valid.
     pub validity: Duration,
     /// The addresses of the nodes that have confirmed the lock, in the order of the configuration. The list contains
-    /// the nodes that formed the latest majority (for the grant, an extension or a confirmation), and the nodes that
-    /// have confirmed the lock since then. A node that has denied the lock since then is not in the list. A node that
-    /// stops answering stays in the list until a new majority forms without it. `Redlock::nodes` shows which nodes are
-    /// unreachable now. The list leaves out nodes in quarantine. The list is empty if the lock is not valid. The list
-    /// of an [adopted](crate::Redlock::adopt) lock stays empty until a majority has confirmed or extended the lock.
+    /// the nodes of the latest majority (for the grant, an extension or a confirmation), and nodes that have confirmed
+    /// the lock since then. A node that has denied the lock since then is not in the list. A node that stops answering
+    /// stays in the list until a new majority forms without it. `Redlock::nodes` shows which nodes are unreachable now.
+    /// The list leaves out nodes in quarantine. The list is empty if the lock is not valid. The list of
+    /// an [adopted](crate::Redlock::adopt) lock stays empty until a majority has confirmed or extended the lock.
     pub confirmed_by: Vec<Arc<str>>,
     /// The number of extensions that have failed one after another, if the lock is [kept](crate::LockOptions::keep).
     /// Any successful extension resets the number to zero, including a call of [`extend`](super::LockGuard::extend). A

@@ -15,7 +15,7 @@ const VAIN_MAX: u32 = 6;
 pub(super) struct Gathering {
     /// How many gatherings have brought too few requests, one after another.
     vain: u32,
-    /// The number of batches without gathering before the next gathering.
+    /// How many batches pass without gathering before the next gathering.
     skips: u32,
 }
 

@@ -227,10 +227,10 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Makes the handle extend the lock automatically from now on, as
-    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its
-    /// validity is left, and uses the longest ttl with which the lock was taken or extended. Use `keep` for
-    /// an [adopted](Redlock::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If
-    /// the lock is already kept with a limit, the call removes the limit.
+    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is
+    /// left, by the longest ttl with which the lock was taken or extended. Use `keep` for an [adopted](Redlock::adopt)
+    /// lock, or for a lock that was taken without that option. The call sends nothing. If the lock is already kept with
+    /// a limit, the call removes the limit.
     ///
     /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and
     /// when [`into_lock`](Self::into_lock) is called.

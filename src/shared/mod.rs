@@ -19,8 +19,8 @@
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
 //!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
-//!   thread puts the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire
-//!   sees every request before it puts the wire back.
+//!   thread puts the wire back. A thread that finds the wire taken has nothing to do: the thread with the wire looks at
+//!   all requests before it puts the wire back.
 //! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
 //!   that waits without the poll sleeps in its slot.
@@ -40,7 +40,7 @@
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
 //!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
-//!   themselves, no other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
+//!   themselves, and no other task is woken. A thread that waits for the loss of a lock then depends on its own clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
 //!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
 //!   itself, even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it may
@@ -250,8 +250,8 @@ impl Shared {
 
     // ----- how long a caller waits ------------------------------------------------------------
 
-    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`: twice the node timeout,
-    /// and some time for the thread that serves. An answer takes longer only if the system does not schedule the
+    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. This is twice the node
+    /// timeout, and some time for the serving thread. An answer takes longer only if the system does not schedule the
     /// serving thread.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
@@ -261,8 +261,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns how long a caller without a deadline waits for a lock, by its own clock: the time of all attempts, and
-    /// the same time again for the waits behind other callers.
+    /// Returns how long a caller without a deadline waits for a lock, by its own clock. This is twice the time of all
+    /// attempts, because the caller may wait behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

@@ -351,7 +351,7 @@ impl Redlock {
     /// it.
     ///
     /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a
-    /// permit. If the lock is shared or a permit, the guard that `adopt` returns is never valid, refuses extensions
+    /// permit. For a shared lock or a permit, `adopt` returns a guard that is never valid. The guard refuses extensions
     /// ([`ExtendError::Invalid`](crate::ExtendError::Invalid)), and releases the lock when dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)

@@ -102,8 +102,8 @@ impl Times {
 pub(super) enum Moves {
     /// The thread moves bytes until neither the engine nor the sockets have more bytes.
     All,
-    /// The serving thread reads once and writes once. If reading decides an outcome, the thread stops before it writes,
-    /// so that one write also carries the next requests of the woken callers.
+    /// The serving thread reads once and writes once. If reading decides an outcome, the thread does not write yet, so
+    /// that its write can also carry the next requests of the woken callers.
     Once,
 }
 

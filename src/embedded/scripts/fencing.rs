@@ -50,8 +50,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The steps of scripts whose fourth argument is a number, whose fifth argument is the ttl of counters, and whose sixth
-/// argument is the `run_id`.
+/// The steps of scripts with a number, the ttl of counters and the `run_id` as their fourth to sixth arguments.
 impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
