@@ -1,8 +1,8 @@
-//! The same futures run on two executors that do not know this library.
+//! Runs the same futures on two async executors, which have no special support for this library.
 //!
-//! Runs the same futures on two async executors, which have no special support for this library. This example uses
-//! `pollster`, which runs one future on one thread, and `async-executor`, on which several tasks share a thread. The
-//! work races against the loss of its lock, so that the work is dropped as soon as the lock ends.
+//! The futures of `shearline` need no runtime: any executor can poll them. This example uses `pollster`, which runs one
+//! future on one thread, and `async-executor`, on which several tasks share a thread. The work races against the loss
+//! of its lock, so that the work is dropped as soon as the lock is lost.
 
 use std::error::Error;
 use std::future::{Future, pending};

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nodes = nodes::nodes();
     let resource = format!("quickstart:{}", std::process::id());
 
-    // A node that is down is not an error here: the handle tries again for as long as it lives.
+    // A node that is down is not an error here: the handle tries to connect to it for as long as it lives.
     let redlock = Redlock::builder()
         .nodes(&nodes.urls)
         .owner("quickstart")

@@ -1,8 +1,8 @@
 //! Shows the historic lock `SETNX key time-stamp` on one server, and why it needed `GETSET`.
 //!
 //! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012), no command could set a key together with its expiry. So the
-//! value was the wall-clock time at which the lock ended. A client that found a past time there assumed that the holder
-//! had died, and took over the lock. A client could take over the lock in two ways:
+//! value was the wall-clock time at which the lock ended. A client that found a time in the past assumed that the
+//! holder had died, and took over the lock. A client could take over the lock in two ways:
 //!
 //! ```text
 //! naive:  GET says expired -> DEL -> SETNX       two clients that both saw "expired" both win:
@@ -38,7 +38,7 @@ enum TakeOver {
     GetSet,
 }
 
-/// One attempt to take the lock: a state machine that gives a command and takes its reply.
+/// One attempt to take the lock: a state machine that returns a command and accepts its reply.
 ///
 /// Like this library's engine, it does no I/O, so a test can put the steps of two clients into any order.
 #[derive(Clone, Debug)]

@@ -63,8 +63,8 @@ pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<R
 
 // ----- finishing ------------------------------------------------------------------------------
 
-/// Defines functions that turn the outcome of an operation into the result of its call. Each function has an error for
-/// a call without an outcome.
+/// Defines functions that turn the outcome of an operation into the result of its call. Each function has its own error
+/// for a call without an outcome.
 macro_rules! results {
     ($($name:ident: $event:ident => $success:ty, $error:ident, $unanswered:expr;)*) => {$(
         pub(crate) fn $name(outcome: Awaited) -> Result<$success, $error> {
@@ -135,7 +135,8 @@ pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, Operato
     }
 }
 
-/// Returns the result of trusting all nodes: the run_ids of the nodes that have the counter floors that they need.
+/// Returns the result of trusting all nodes: the run_ids of the nodes, except nodes that still lack a counter floor
+/// that they need.
 pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
     let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));

@@ -737,7 +737,8 @@ mod tests {
         assert_eq!(one.token_argument(), other.token_argument());
     }
 
-    /// Also tests names that look like the length of a token, and a buffer that was used before.
+    /// Also tests names and fencing tokens whose bytes look like parts of the protocol, and a buffer that was used
+    /// before.
     #[test]
     fn a_fencing_token_changes_nothing_else() {
         let delay = Delay::of_millis(7);

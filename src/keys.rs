@@ -18,7 +18,7 @@ impl NodeId {
         Self(index as u8)
     }
 
-    /// Returns the node of the lowest set bit in `bits`, in which each node has one bit.
+    /// Returns the node of the lowest set bit of `bits`, which has one bit for each node.
     pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
         Self(bits.trailing_zeros() as u8)
     }

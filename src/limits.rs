@@ -126,7 +126,7 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 /// The largest number of elements in one aggregate. A pair of a map counts as two elements.
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
-/// The largest number of consecutive pushes without an answer between them. No command of this library causes so many
+/// The largest number of consecutive pushes without an answer between them. No command of this library causes this many
 /// pushes. So a node that floods the client costs little processor time before the handle closes the connection.
 pub const PUSHES_MAX: u32 = 1024;
 
@@ -163,13 +163,13 @@ pub(crate) const RENEWALS_FEW: usize = 7;
 /// nodes are far away or if there are very many renewals, and then waiting gains nothing.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
-/// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with usual
-/// names. Longer names make batches smaller.
+/// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with names
+/// of usual length. Longer names make batches smaller.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
-/// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and
-/// of releases that are not confirmed (debts). The handle refuses an operation that needs one more token as `Saturated`. Adoptions and releases
-/// are never refused.
+/// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and of
+/// releases that are not confirmed (debts). If an operation needs one more token, the handle refuses it as `Saturated`.
+/// Adoptions and releases are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// The largest number of debts to one node. This number equals the largest number of tokens, so that no debt is

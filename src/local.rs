@@ -395,7 +395,7 @@ impl LocalRedlock {
 
     /// Returns `Ok` if a majority of the nodes would vote now. Returns an error with the reasons if too few nodes would
     /// vote. See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that
-    /// it sees repairs.
+    /// it notices repaired nodes.
     ///
     /// # Errors
     ///
@@ -453,9 +453,9 @@ impl LocalRedlock {
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
-    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
-    /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes
-    /// immediately. If more is left, the event comes up to two milliseconds early, and never late. An extension
+    /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
+    /// remains. [`poll`](Self::poll) returns the event. If less than `left` remains already, the event comes
+    /// immediately. If more remains, the event comes up to two milliseconds early, and never late. An extension
     /// postpones the event. If there are several requests, only the one with the largest `left` counts until its event
     /// has come. A lock that was released, handed over or reported as lost causes no event.
     ///

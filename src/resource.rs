@@ -69,8 +69,8 @@ pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 /// exclusive lock. The name of the resource follows the prefix. No lock can have a name with this prefix.
 pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
-/// The prefix of the keys of this library that are not locks. No handle takes a lock whose name has this prefix.
-/// Without this rule, a handle without the strict guard could lock a key that handles with the strict guard need.
+/// The prefix of this library's keys that are not locks. No handle takes a lock whose name has this prefix. Without
+/// this rule, a handle without the strict guard could lock a key that handles with the strict guard need.
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes. A token has 20 random bytes, new for every attempt, followed by the label of

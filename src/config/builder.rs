@@ -1,4 +1,4 @@
-//! A builder that accepts any settings, and returns the first mistake from [`Builder::config`].
+//! A builder that accepts any settings, and reports the first mistake in [`Builder::config`].
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -159,7 +159,7 @@ impl Builder {
     ///   a delay, and `extend` and `confirm` subtract the delay.
     /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), rounded up to
     ///   whole milliseconds. This sum must not exceed [`max_ttl`](Self::max_ttl) of this handle or of any other client.
-    /// * Other clients need not know the delay, because to them the lock is only held for longer. Clients may have
+    /// * Other clients need not know the delay, because for them the lock is simply held for longer. Clients may have
     ///   different delays.
     /// * A lock that is handed over (`into_lock`, `to_bytes`) keeps its delay, which also applies to extensions by the
     ///   next holder.
@@ -438,8 +438,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns the first invalid setting in the order of the calls. If each setting is valid on its own, checks the
-    /// number of nodes, and then for contradictory settings. No error contains a credential.
+    /// Returns the first invalid setting in the order of the calls. If each setting is valid on its own, also checks
+    /// the number of nodes, and whether settings contradict each other. No error contains a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
             return Err(error.clone().into());

@@ -1,4 +1,4 @@
-//! The configuration of a handle, which is valid by construction: nodes, timeouts and limits.
+//! The configuration of a handle (nodes, timeouts and limits), which is valid by construction.
 //!
 //! Only [`Builder::config`] returns a [`Config`]. It finds every mistake before any I/O. A `Config` has 1 to 31 nodes
 //! with different addresses. No timeout is too short, and at least one ttl leaves some validity.

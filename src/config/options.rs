@@ -180,7 +180,7 @@ pub struct LockOptions {
     owner: Option<Owner>,
 }
 
-/// A compact form of a request's options. The owner text is boxed, because it is large and rare.
+/// A compact form of a request's options. The owner text is boxed, because it is large and few locks have one.
 #[cfg(feature = "std")]
 #[derive(Debug)]
 pub(crate) struct PackedOptions {
@@ -353,10 +353,10 @@ impl LockOptions {
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
     ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
     ///   for fenced locks, but votes on other locks.
-    /// * A node loses its floor when it restarts, even if it keeps its data. If the node then refuses a fencing token
-    ///   to a handle, the handle uses the other nodes to repair it. Only a handle that lives longer than the longest
-    ///   ttl can repair a node. Until then, the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a
-    ///   majority has restarted at the same time, an operator must create the floors again. The
+    /// * A node loses its floor when it restarts, even if it keeps its data. If the node then gives a handle no fencing
+    ///   token, the handle uses the other nodes to repair it. Only a handle that lives longer than the longest ttl can
+    ///   repair a node. Until then, the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has
+    ///   restarted at the same time, an operator must create the floors again. The
     ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create
     ///   floors, and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the restart has expired. The longest ttl

@@ -53,7 +53,7 @@ pub struct Store {
     pub(super) run_id: String,
     pub(super) replid: String,
     started: Instant,
-    /// How long the store had been up at the start.
+    /// The uptime with which the store started.
     up_before: Duration,
     /// How far the store's clock has been stepped forward in total.
     ahead: Millis,

@@ -187,8 +187,8 @@ impl Lock {
     }
 
     /// Records that a majority has confirmed the lock until `end`. The engine has already stored `end` in `entry`, the
-    /// entry of the question. A copy of the lock that was read from bytes has another entry. `counts` says whether this
-    /// extension counts towards the limit on extensions.
+    /// entry that its question used. A copy of the lock that was read from bytes has another entry. `counts` says
+    /// whether this extension counts towards the limit on extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,

@@ -1,5 +1,5 @@
-//! Counts votes, reaches verdicts, and computes validity. Only with proof that a majority has agreed can a lock be
-//! created.
+//! Counts votes, reaches verdicts, and computes validity. A lock can be created only with proof that a majority has
+//! agreed.
 //!
 //! * [`Tally`] counts the answers of one round. The outcome is certain as soon as a majority agrees, or can no longer
 //!   agree. The tally does not wait for late answers.

@@ -29,7 +29,7 @@ impl NodeSet {
         self.0
     }
 
-    /// Returns the set that [`NodeSet::to_bits`] has turned into a number. Returns `None` if the number contains nodes
+    /// Returns the set for a number that [`NodeSet::to_bits`] has returned. Returns `None` if the number contains nodes
     /// that cannot exist.
     #[cfg(feature = "std")]
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {

@@ -17,7 +17,7 @@ use super::view::View;
 ///
 /// The decoder stores no bytes, only its position in a torn reply. However the stream is cut into pieces, the decoder
 /// looks at each byte a bounded number of times, and never at the payload of a string. Decoding scalars and flat
-/// aggregates allocates nothing. For all other replies, the decoder keeps its stack and uses it again.
+/// aggregates allocates nothing. Other replies need a stack, which the decoder keeps and uses again.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {

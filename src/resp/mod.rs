@@ -28,7 +28,7 @@
 //! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes one call for each of at
 //!   most 32 levels.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
-//!   iteration. So iteration reads a nested element once for each aggregate that contains the element.
+//!   iteration. So iteration reads a nested element once for each aggregate that contains it.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ

@@ -105,9 +105,9 @@ pub struct Health {
     /// The list leaves out nodes in quarantine. The list is empty if the lock is not valid. The list of
     /// an [adopted](crate::Redlock::adopt) lock stays empty until a majority has confirmed or extended the lock.
     pub confirmed_by: Vec<Arc<str>>,
-    /// The number of extensions that have failed one after another, if the lock is [kept](crate::LockOptions::keep).
-    /// Any successful extension resets the number to zero, including a call of [`extend`](super::LockGuard::extend). A
-    /// failed call of `extend` counts only if it found that the lock was lost.
+    /// The number of consecutive failed extensions, if the lock is [kept](crate::LockOptions::keep). Any successful
+    /// extension resets the number to zero, including a call of [`extend`](super::LockGuard::extend). A failed call of
+    /// `extend` counts only if it found that the lock was lost.
     pub failures: u32,
     /// The answers of the nodes to the last failed extension. If an extension finds that the lock is lost, this report
     /// is already set when [`Lost`](crate::Lost) completes.

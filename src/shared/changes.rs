@@ -1,7 +1,7 @@
 //! A [`Watch`] returns the changes of a resource, one after another.
 //!
 //! The engine reports one change and ends the operation. To get the next change, the caller begins another operation
-//! with the reported state. Without a call of the watch, there is no traffic.
+//! with the reported state. If the caller does not ask for the next change, there is no traffic.
 
 use alloc::vec::Vec;
 use core::fmt;

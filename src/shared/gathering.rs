@@ -13,7 +13,7 @@ const VAIN_MAX: u32 = 6;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    /// How many gatherings have brought too few requests, one after another.
+    /// The number of consecutive gatherings that have brought too few requests.
     vain: u32,
     /// How many batches pass without gathering before the next gathering.
     skips: u32,

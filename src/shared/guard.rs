@@ -281,11 +281,11 @@ impl<H: Holds> Guard<H> {
     /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than the delay plus the
     /// drift, the call returns [`ExtendError::Expired`].
     ///
-    /// A confirmation makes a lock valid that another clock has measured ([`Lock::from_bytes`], [`Redlock::adopt`]). A
-    /// confirmation does not revive a lock whose loss was reported, because the holder may have stopped. The new end is
-    /// never further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl), or the
-    /// longest requested ttl). So if an operator has removed the expiry of the lock's keys, you must confirm the lock
-    /// repeatedly.
+    /// After a confirmation, a lock that another clock has measured ([`Lock::from_bytes`], [`Redlock::adopt`]) is
+    /// valid. A confirmation does not revive a lock whose loss was reported, because the holder may have stopped. The
+    /// new end is never further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl),
+    /// or the longest requested ttl). So if an operator has removed the expiry of the lock's keys, you must confirm the
+    /// lock repeatedly.
     ///
     /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also waits
     /// for the other nodes, at most until their node timeouts. The nodes must allow `EVAL`, unless the handle
@@ -372,7 +372,7 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns why a lock whose loss was reported is not extended.
+    /// Returns the error for an extension of a lock whose loss was reported.
     fn over(&self) -> ExtendError {
         match H::is_of(self.lock()) {
             true => ExtendError::Expired,

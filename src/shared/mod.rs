@@ -30,8 +30,8 @@
 //! * **Beginning**: a caller locks the mutex, begins its operation, and takes the poll if the poll is free and few
 //!   operations wait. If the I/O thread serves, the caller leaves the writing to the I/O thread, and wakes that thread
 //!   if it sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
-//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. After each look at the poll, the
-//!   I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
+//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. Each time it has polled the
+//!   sockets, the I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
 //! * **Gathering**: after the I/O thread has woken many callers together, it waits for their next requests, until no
 //!   more callers come. The woken callers only [note](notes::Notes) their requests, and [wake one
 //!   another](relay::Relay). All noted requests begin in one section, and share one write to each node.
@@ -73,7 +73,7 @@
 //! * *A fork*: each call compares the process id before it locks anything. A forked child never waits for the mutex.
 //! * *A noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
 //!   section begins the noted requests, so a caller that cancels or times out finds its own operation.
-//! * *The program ends after a drop*: the thread that drops a guard sees the release written before the drop returns.
+//! * *The program ends after a drop*: a drop returns only when the release is written.
 //! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
 //! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread takes over.
@@ -166,10 +166,10 @@ pub use self::lost::{LockLost, Lost};
 pub use self::redlock::Redlock;
 pub use self::with_lock::WithLockError;
 
-/// The time that a call waits, after its deadline, for another thread to deliver the outcome.
+/// How long after its deadline a call waits for another thread to deliver the outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// The time that a caller waits for the serving thread, in addition to the time that the nodes may take.
+/// How long a caller waits for the serving thread, in addition to the time that the nodes may take.
 const OWN_GRACE: Duration = Duration::from_millis(100);
 
 /// The state that all clones, guards and futures share. Dropping the state ends the I/O thread.

@@ -92,8 +92,8 @@ impl Redlock {
     /// says how long that takes. Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the
     /// owner. Breaking a lock weakens no guarantee. To free the lock sooner, see [`Breaking::AtOnce`].
     ///
-    /// If too few nodes confirm the change, call `break_lock` again: nodes that have replaced the token count in the
-    /// next call.
+    /// If too few nodes confirm the change, call `break_lock` again: the next call also counts the nodes that have
+    /// already replaced the token.
     ///
     /// Breaking one resource of a lock on several resources breaks the whole lock. The other resources become free when
     /// the holder notices the loss, or when the ttl of their keys ends.

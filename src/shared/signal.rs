@@ -169,7 +169,7 @@ pub(super) fn wait<T>(
     }
 }
 
-/// Returns how long a thread that waits until `end` sleeps before it checks again.
+/// Returns how long a waiting thread sleeps before it checks again, if its wait ends at `end`.
 fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
     let until = due.map_or(end, |due| due.min(end));
     until.saturating_since(now).min(NAP_MAX)

@@ -47,8 +47,8 @@ pub(super) struct Core {
     pub(super) awaiting: usize,
     /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since then.
     pub(super) is_stuck: bool,
-    /// `true` if every call is refused. The reason is a panic of a thread that had the engine, the wire or the poll, or
-    /// that the connections are closed.
+    /// `true` if every call is refused. This is the case if a thread has panicked with the engine, the wire or the
+    /// poll, or if the connections are closed.
     pub(super) is_closed: bool,
     /// `true` if the next section panics at its end.
     #[cfg(all(test, feature = "embedded"))]
@@ -207,8 +207,8 @@ impl Core {
         has_more
     }
 
-    /// Returns the time at which a thread that sleeps in the poll must wake. Returns `now` if there is work for the
-    /// wire, or with `spin` if an operation is open.
+    /// Returns the time at which a thread that sleeps in the poll must wake. If there is work for the wire, returns
+    /// `now`. With `spin`, also returns `now` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;

@@ -54,7 +54,7 @@ struct World {
     latest: u64,
     /// The tick of the timer that fired last. If no timer was due, this is the last tick that was reached.
     stands: u64,
-    /// Whether all timers that were armed before the last `expire` and were due have fired.
+    /// Whether all due timers that were armed before the last `expire` have fired.
     drained: bool,
 }
 

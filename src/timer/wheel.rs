@@ -169,8 +169,8 @@ impl<T> Wheel<T> {
     /// timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36
     /// ticks.
     ///
-    /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless a timer was
-    /// armed since then that is already due. This call takes one step for each level, however many timers are armed.
+    /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless an already due
+    /// timer was armed since then. This call takes one step for each level, however many timers are armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
@@ -212,7 +212,7 @@ impl<T> Wheel<T> {
         tick.max(self.tick)
     }
 
-    /// Puts the timer at `index` into the current place of a timer for `tick`.
+    /// Puts the timer at `index` into the place where a timer for `tick` belongs now.
     fn place(&mut self, index: u32, tick: u64) {
         let place = Place::of(tick, self.tick);
         self.rings.push(place.number(), index);
