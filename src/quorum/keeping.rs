@@ -55,7 +55,7 @@ const ENDED: u8 = 4;
 /// The nodes are asked to report changes of the keys. Only the engine reads and writes this bit.
 const WATCHED: u8 = 8;
 
-/// The state that a kept lock and the engine that keeps it share.
+/// The state that a kept lock shares with the engine that keeps it.
 #[derive(Debug)]
 pub(crate) struct Kept {
     keeping: Keeping,

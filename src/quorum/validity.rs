@@ -116,8 +116,8 @@ impl Drift {
         Instant::from_nanos(sent.as_nanos().saturating_add(valid))
     }
 
-    /// Returns the end of the validity of a lock of `ttl` that a majority keeps for `left`, counted from `sent`.
-    /// Subtracts the drift of the whole ttl, because a clock may still step by the whole drift.
+    /// Returns the end of the validity of a lock of `ttl`, if a majority keeps it for `left` from `sent` on. Subtracts
+    /// the drift of the whole ttl, because a clock may still step by the whole drift.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }

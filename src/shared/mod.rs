@@ -41,10 +41,10 @@
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
 //!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
 //!   themselves, and no other task is woken. A thread that waits for the loss of a lock then depends on its own clock.
-//! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
-//!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
-//!   itself, even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it may
-//!   notice a free lock a millisecond late.
+//! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
+//!   thread does not keep the poll. It watches the descriptor, as between calls. So another caller polls for itself,
+//!   even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it may notice a free
+//!   lock a millisecond late.
 //! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
 //!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!

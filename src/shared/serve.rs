@@ -165,8 +165,8 @@ impl Shared {
         Ok(section)
     }
 
-    /// Sleeps in the poll, which this thread must have, until a socket is ready, a timer is due, or the time `until`
-    /// has come. If there is work for the wire, only checks which sockets are ready, without sleeping.
+    /// Sleeps in the poll until a socket is ready, a timer is due, or the time `until` has come. This thread must have
+    /// the poll. If there is work for the wire, only checks which sockets are ready, without sleeping.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,

@@ -92,7 +92,7 @@ impl Tenure {
 
     /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is no
     /// longer reported. If `end` has passed, the lock counts as lost, because callers may have seen its end already.
-    /// Adds the wakers that the caller must call to `tasks`.
+    /// Adds wakers to `tasks`, which the caller must call.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
