@@ -2,7 +2,7 @@
 //!
 //! This program has its own `mio` loop: jobs arrive on a UDP socket, and each job is done under a lock. The driver is
 //! one more source of events for that loop: a descriptor to wait on, and a deadline at which to wake. The driver needs
-//! no thread and no runtime, and works in the same way with epoll, kqueue or any reactor.
+//! no thread and no runtime, and works with epoll, kqueue or any other reactor.
 //!
 //! ```text
 //!   host's mio::Poll --- UDP socket           a job's name arrives -> driver.acquire

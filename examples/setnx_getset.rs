@@ -46,7 +46,7 @@ struct Attempt {
     take_over: TakeOver,
     /// Wall-clock milliseconds.
     now: u64,
-    /// The time at which the lock will end, which is written into the key.
+    /// The time when the lock will end, as written into the key.
     until: u64,
     next: Next,
 }

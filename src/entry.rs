@@ -92,7 +92,7 @@ pub(crate) enum Kind {
     Permit {
         /// The number of slots.
         permits: u16,
-        /// The held slot. Before the grant, the slot at which a node begins its search.
+        /// The held slot. Before the grant, the slot where a node begins its search.
         slot: u16,
     },
 }
@@ -425,7 +425,7 @@ impl Entry {
         }
     }
 
-    /// Returns all names, in the order in which they were given.
+    /// Returns all names, in the caller's order.
     pub(crate) fn names(&self) -> Names<'_> {
         match self.0.shape {
             Shape::One { .. } => Names {
@@ -605,7 +605,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The names of a lock, in the order in which the caller gave them.
+/// The names of a lock, in the caller's order.
 #[derive(Clone, Debug)]
 pub(crate) struct Names<'a> {
     arguments: &'a [u8],

@@ -70,7 +70,7 @@ pub use elections::Observation;
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// The time at which the sockets were last read.
+    /// When the sockets were last read.
     read_at: Instant,
 }
 

@@ -130,7 +130,7 @@ impl Config {
         Builder::default()
     }
 
-    /// Returns the 1 to 31 nodes, with different addresses, in the order in which they were added.
+    /// Returns the 1 to 31 nodes, with different addresses, in the order of their addition.
     #[must_use]
     pub fn nodes(&self) -> &[NodeConfig] {
         &self.nodes

@@ -166,9 +166,9 @@ impl Store {
         self.watches.end(session.id, |_, _| false);
     }
 
-    /// Returns the oldest push, and the number of the connection to which it must be sent. This push comes after all
-    /// answers that [`execute`](Self::execute) has already returned for this connection, and before all later answers.
-    /// So fetch all pushes before you execute a command of another connection.
+    /// Returns the oldest push, and the number of the connection that must get it. This push comes after all answers
+    /// that [`execute`](Self::execute) has already returned for this connection, and before all later answers. So fetch
+    /// all pushes before you execute a command of another connection.
     ///
     /// ```
     /// use shearline::Instant;

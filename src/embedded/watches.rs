@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 pub(super) struct Watches {
     /// The watched keys: the database, the key, and the client that watches the key.
     watched: BTreeSet<(u32, Vec<u8>, u64)>,
-    /// The clients for which a watched key has changed.
+    /// The clients whose watched keys have changed.
     spoiled: BTreeSet<u64>,
 }
 

@@ -149,7 +149,7 @@ impl Kept {
 
     // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns the time at which to extend a lock that is valid until `end`. This time is never before `again`.
+    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`.
     /// [`Instant::MAX`] means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
@@ -158,7 +158,7 @@ impl Kept {
         }
     }
 
-    /// Returns the latest time, not after `due`, at which extensions of other locks begin too.
+    /// Returns the latest time, not after `due`, when extensions of other locks begin too.
     fn in_step(&self, due: Instant) -> Instant {
         match self.step.load(Ordering::Relaxed) {
             AT_ONCE => due,

@@ -91,8 +91,8 @@ impl Lock {
         self.entry.resource()
     }
 
-    /// Returns all resources, in the order in which the caller passed them to `lock_all`. For a lock on one resource,
-    /// returns only this resource.
+    /// Returns all resources, in the order that the caller passed to `lock_all`. For a lock on one resource, returns
+    /// only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entry.names()
     }

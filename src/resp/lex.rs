@@ -1,4 +1,4 @@
-//! Reads the line with which every element begins, and records how far a torn element was read.
+//! Reads the first line of an element, and records how far a torn element was read.
 //!
 //! `number` and `token` interpret the text of a line.
 

@@ -111,8 +111,7 @@ impl Token {
         }
     }
 
-    /// Returns the text of the token in `bytes`, from which the token was read. Returns an empty text if the token has
-    /// no text.
+    /// Returns the text of the token, which was read from `bytes`. Returns an empty text if the token has no text.
     #[inline]
     pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start..self.stop)
@@ -142,7 +141,7 @@ pub(super) const ELEMENT_BYTES_MIN: usize = 3;
 /// The longest text of an integer or a length: the length of the smallest integer.
 const NUMBER_BYTES_MAX: usize = 20;
 
-/// The three letters and the colon with which a verbatim string begins.
+/// The three letters and the colon at the beginning of a verbatim string.
 const FORMAT_BYTES: usize = 4;
 
 /// Returns the longest line that an element of this `kind` may have.

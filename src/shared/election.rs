@@ -151,7 +151,7 @@ impl Leadership {
 /// The leader of an election, as returned by an [`Observer`].
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Leader {
-    /// The text with which the leader describes itself. The text is not verified.
+    /// The owner text of the leader. The text is not verified.
     pub owner: Vec<u8>,
     /// The number of the leader's term: [`Leadership::term`].
     pub term: u64,

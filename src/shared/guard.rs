@@ -74,8 +74,8 @@ impl<H: Holds> Guard<H> {
         self.lock().resource()
     }
 
-    /// Returns all resources of the lock, in the order in which they were given to [`Redlock::lock_all`]. For a lock on
-    /// one resource, returns only this resource.
+    /// Returns all resources of the lock, in the order that was passed to [`Redlock::lock_all`]. For a lock on one
+    /// resource, returns only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.lock().resources()
     }
@@ -93,8 +93,8 @@ impl<H: Holds> Guard<H> {
         self.lock().fencing_token()
     }
 
-    /// Returns the time at which the validity of the lock ends, by a clock that also runs while the machine is
-    /// suspended. Do not trust the lock after this time.
+    /// Returns when the validity of the lock ends, by a clock that also runs while the machine is suspended. Do not
+    /// trust the lock after this time.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.lock().valid_until()

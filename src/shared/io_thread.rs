@@ -142,8 +142,8 @@ impl<'a> IoThread<'a> {
     }
 
     /// Wakes the waiting threads if a thread keeps the wire for too long, because the timers of the engine fire only
-    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which this thread first
-    /// found the wire taken.
+    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time when this thread first found
+    /// the wire taken.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,

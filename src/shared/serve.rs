@@ -88,7 +88,7 @@ impl Times {
         }
     }
 
-    /// Returns the time at which the thread gives up.
+    /// Returns when the thread gives up.
     fn end(&self) -> Option<Instant> {
         match self.wait {
             Wait::Deadline(wait) | Wait::Patience(wait) => Some(self.since.saturating_add(wait)),

@@ -207,8 +207,8 @@ impl Core {
         has_more
     }
 
-    /// Returns the time at which a thread that sleeps in the poll must wake. If there is work for the wire, returns
-    /// `now`. With `spin`, also returns `now` if an operation is open.
+    /// Returns when a thread that sleeps in the poll must wake. If there is work for the wire, returns `now`. With
+    /// `spin`, also returns `now` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;

@@ -55,7 +55,7 @@ impl Store {
     }
 }
 
-/// Returns a fencing token in the form in which the database stores it. Tokens are below 2^53.
+/// Returns a fencing token as the database stores it. Tokens are below 2^53.
 fn number(token: u64) -> i64 {
     i64::try_from(token).unwrap_or(i64::MAX)
 }

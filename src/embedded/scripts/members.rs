@@ -13,7 +13,7 @@ use crate::node::keeps_out;
 use super::fencing::Number;
 use super::steps::{MOST, NO_NUMBER, lua_number, numbers};
 
-/// A sorted set, in the form in which the scripts read it.
+/// A sorted set, as the scripts read it.
 struct Set {
     members: Members,
     /// The number of expired members, which come first.
@@ -188,7 +188,7 @@ pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     numbers([said, counts, number.given(said)])
 }
 
-/// Returns the time at which the wait of this intent began, if the text is a time.
+/// Returns when the wait of this intent began, if the text is a time.
 fn began(text: &[u8]) -> Option<i64> {
     let is_time = text.len() < 17 && text.iter().all(u8::is_ascii_digit);
     let text = core::str::from_utf8(text).ok().filter(|_| is_time)?;

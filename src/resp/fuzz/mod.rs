@@ -203,7 +203,7 @@ fn double(double: f64) -> String {
     }
 }
 
-/// Writes the reply that the fuzzer's bytes determine. After the end of the bytes, every choice is the first option.
+/// Writes the reply that the fuzzer's bytes determine. When the bytes have ended, always chooses the first option.
 struct Choices<'a> {
     bytes: &'a [u8],
     out: Vec<u8>,
