@@ -407,8 +407,8 @@ impl Builder {
         self
     }
 
-    /// Makes a waiting caller poll the sockets in a loop for a few microseconds instead of sleeping, which keeps a
-    /// processor busy. Default: off.
+    /// Makes a waiting caller poll the sockets in a loop instead of sleeping. This keeps a processor busy for a few
+    /// microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;
         self
