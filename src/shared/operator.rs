@@ -85,7 +85,7 @@ impl Redlock {
     /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
     ///
     /// The call first [finds](Self::inspect) the holder. Then each node that has the holder's token replaces it by a
-    /// token that no client has. The expiry of the key does not change. So the holder can no longer extend the lock.
+    /// token that no client has, so the holder can no longer extend the lock. The expiry of the key does not change.
     /// The holder of a [kept](crate::LockOptions::keep) lock notices the loss immediately if the nodes send
     /// notifications, and otherwise when half of the validity is left. Any other holder notices the loss when it
     /// extends the lock. Other clients cannot take the lock until the holder must have stopped: [`Broken::free_in`]
