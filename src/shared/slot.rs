@@ -1,12 +1,12 @@
 //! The place where the outcome of an operation is delivered and where its caller waits for it.
 //!
-//! A lock has one slot from its acquisition to its release. The slot belongs first to the operation that takes the
-//! lock, then to the [`Tenure`], which reports the loss, then to the operation that releases the lock. Each extension
-//! has a separate slot. A kept lock has no slot while it is held, because there may be many kept locks. A kept lock
-//! gets a slot if a caller waits for its loss or its last extension has failed.
+//! A lock has one slot from its acquisition to its release. The slot first serves the operation that takes the lock,
+//! then the [`Tenure`], which reports a loss, and then the operation that releases the lock. Each extension has a
+//! separate slot. A kept lock has no slot while it is held, because there may be many kept locks. A kept lock gets a
+//! slot if a caller waits for its loss or its last extension has failed.
 //!
-//! An outcome is delivered under the mutex of the engine, so at any time the operation is open or its outcome is in the
-//! slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
+//! An outcome is delivered under the mutex of the engine, so at any time either the operation is open or its outcome is
+//! in the slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
 //!
 //! Another thread may also offer the poll to the waiting thread ([`Slot::offer`]).
 //!
@@ -174,7 +174,7 @@ impl Slot {
         Poll::Pending
     }
 
-    /// Takes the outcome, if it was delivered, and the waker of the task that gives up the operation.
+    /// Takes the outcome, if it was delivered, and the waker of the task that cancels the operation.
     pub(super) fn abandon(&self) -> (Option<Outcome>, Option<Waker>) {
         let mut state = self.state.lock();
         (state.stage.take_outcome(), state.task.take())
