@@ -1,8 +1,8 @@
-//! The same futures run on two executors that do not know this library.
+//! Runs the same futures on two async executors, which have no special support for this library.
 //!
 //! The futures of `shearline` need no runtime: any executor can poll them. This example uses `pollster`, which runs one
 //! future on one thread, and `async-executor`, on which several tasks share a thread. The work races against the loss
-//! of its lock, so that the work is dropped as soon as the lock ends.
+//! of its lock, so that the work is dropped as soon as the lock is lost.
 
 use std::error::Error;
 use std::future::{Future, pending};
@@ -53,7 +53,7 @@ async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), B
     Ok(())
 }
 
-/// Runs work that would never end, under a lock of 200 ms that is not extended.
+/// Runs endless work under a lock with a ttl of 200 ms, which nothing extends.
 async fn work_that_takes_too_long(redlock: &Redlock, resource: &str) -> Result<(), LockError> {
     let lock = redlock
         .lock_async(resource, Duration::from_millis(200))
@@ -73,7 +73,7 @@ async fn while_held<T>(lock: &LockGuard, work: impl Future<Output = T>) -> Optio
         lock.lost().await;
         None
     };
-    // `or` polls the loss first: if both are ready, the work finished too late.
+    // `or` polls the loss first, because work that finishes after the loss is too late.
     future::or(lost, async { Some(work.await) }).await
 }
 

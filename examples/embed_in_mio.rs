@@ -2,7 +2,7 @@
 //!
 //! This program has its own `mio` loop: jobs arrive on a UDP socket, and each job is done under a lock. The driver is
 //! one more source of events for that loop: a descriptor to wait on, and a deadline at which to wake. The driver needs
-//! no thread and no runtime, and works in the same way with epoll, kqueue or any reactor.
+//! no thread and no runtime, and works with epoll, kqueue or any other reactor.
 //!
 //! ```text
 //!   host's mio::Poll --- UDP socket           a job's name arrives -> driver.acquire
@@ -38,8 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     poll.registry()
         .register(&mut socket, JOBS, Interest::READABLE)?;
-    // The driver's poll is nested in this poll: its descriptor is readable when a turn has something to
-    // do.
+    // Nests the driver's poll in this one: the driver's descriptor becomes readable when a turn has something to do.
     let descriptor = driver.as_raw_fd();
     poll.registry()
         .register(&mut SourceFd(&descriptor), LOCKS, Interest::READABLE)?;
@@ -48,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut host = Host::default();
     let mut events = Events::with_capacity(64);
     while host.done < JOBS_EXPECTED {
-        // Deadlines do not make the descriptor readable, so this program sleeps until the next deadline at most.
+        // Deadlines do not make the descriptor readable, so this program never sleeps past the next deadline.
         match poll.poll(&mut events, driver.until_deadline()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
@@ -70,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[derive(Default)]
 struct Host {
-    /// The jobs that wait for their locks, by the request for the lock.
+    /// The jobs that wait for their locks, keyed by the request for the lock.
     waiting: BTreeMap<usize, String>,
     done: usize,
 }
@@ -111,9 +110,10 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // The lock of a running job ends. The jobs of this example take no time, so no lock expires.
+            // The lock expired while its job was running. The jobs of this example take no time, so this does not
+            // happen here.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
-            // This program extends no lock, and later versions may have more events.
+            // This program extends no lock, so it ignores this event and any event that a later version adds.
             Event::Extended { .. } | _ => {}
         }
         Ok(())

@@ -2,8 +2,8 @@
 //! thread, and as a future.
 //!
 //! The handle extends the lock from its own thread, even while the worker computes. In this example the handle stops
-//! extending after a second and a half, as if the nodes were unreachable, and the second piece of work takes longer.
-//! The worker notices when a quarter of the ttl is left, so it can stop before another client begins.
+//! extending after a second and a half, as if the nodes were unreachable, and the second piece of work needs more time
+//! than that. The worker notices when a quarter of the ttl is left, so it can stop before another client begins.
 
 use std::error::Error;
 use std::future::Future;
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for steps in [20, 1000] {
         let lock = redlock.lock_with(&name, &kept)?;
         print_end("thread", work(&lock, steps), steps);
-        // The next worker may begin at once, before the ttl has passed.
+        // The next worker may begin immediately, before the ttl has passed.
         print_released(lock.unlock());
     }
     for steps in [20, 1000] {
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Works on this thread, and checks before each step that the lock is safe. A step must not take longer than a quarter
-/// of the ttl, because this time is left when the lock is at risk. Returns the number of finished steps.
+/// of the ttl, because a lock is at risk when only that much time is left. Returns the number of finished steps.
 fn work(lock: &LockGuard, steps: u32) -> u32 {
     let at_risk = lock.at_risk();
     for done in 0..steps {
@@ -60,7 +60,7 @@ fn work(lock: &LockGuard, steps: u32) -> u32 {
 
 /// Polls `work` until it ends or the lock is at risk. If the lock is at risk, drops `work` at its current step.
 async fn while_safe(lock: &LockGuard, work: impl Future<Output = ()>) {
-    // `or` polls the signal before the work.
+    // `or` polls the signal first, so that no step begins when the lock is at risk.
     future::or(lock.at_risk(), work).await;
 }
 
@@ -72,7 +72,7 @@ async fn work_async(steps: u32, done: &mut u32) {
     }
 }
 
-/// Waits for a step that another thread does.
+/// Waits for a step that another thread performs.
 async fn step() {
     let step = thread::spawn(|| thread::sleep(STEP));
     while !step.is_finished() {
@@ -81,9 +81,9 @@ async fn step() {
     }
 }
 
-/// Prints the outcome of the release. If the worker did not stop in time, the lock was no longer valid, or a majority
-/// reports that the lock is gone. An unconfirmed release of a valid lock harms no client, because the nodes get the
-/// release later.
+/// Prints the outcome of the release. The work may have overlapped if the worker did not stop in time, or if a majority
+/// reports that the lock is gone. If the lock was still valid, an unconfirmed release harms no client, because the
+/// nodes get the release later.
 fn print_released(released: Result<Released, UnlockError>) {
     match released {
         Ok(_) => {}

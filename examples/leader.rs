@@ -1,7 +1,7 @@
 //! Two candidates in one election, and an observer that sees each term.
 //!
 //! The first leader resigns. The second leader hangs, so its lock is no longer extended. This example simulates the
-//! hang with a lock that is kept only for a short time. The third term begins by itself.
+//! hang with a lock that is kept only for a short time. The third term begins when this lock has expired.
 
 use std::error::Error;
 use std::thread;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map_err(|_| "the candidate has panicked")??;
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
-    // The leader learns in time that its term is about to end. The next term begins without its help.
+    // The leader learns in time that its term is about to end. The next term begins without any action of this leader.
     assert!(second.at_risk().wait(PATIENCE), "its lock is not extended");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");
@@ -78,7 +78,7 @@ fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
     }
 }
 
-/// Gives the nodes counter floors, as an operator does once. Without floors, new nodes give no fencing tokens.
+/// Gives the nodes counter floors, as an operator does once. Without counter floors, new nodes give no fencing tokens.
 fn give_floors(redlock: &Redlock, election: &str) {
     let once = LockOptions::new(TTL).tries(1);
     if redlock.campaign_with(election, "", &once).is_err() {

@@ -1,6 +1,6 @@
 //! Many threads share one handle: each thread has a clone of the handle and takes its own locks.
 //!
-//! Eight threads increment a counter that is not atomic: they read it, wait, and write it back plus one. Without the
+//! Eight threads increment a counter that is not atomic: they read it, wait, and write the value plus one. Without the
 //! lock, nearly every increment would be lost. With the lock, no increment is lost.
 
 use std::error::Error;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let resource = format!("many_threads:{}", std::process::id());
     let redlock = Redlock::builder()
         .nodes(&nodes.urls)
-        // The threads hold a lock for a millisecond, so waiters may ask again soon.
+        // The threads hold a lock for only a millisecond, so waiters may ask again soon.
         .retry(Retry::new(
             32,
             Duration::from_millis(1)..=Duration::from_millis(5),
@@ -63,7 +63,7 @@ fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), Lo
         let seen = counter.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(1));
         counter.store(seen + 1, Ordering::Relaxed);
-        // The guard is dropped here: its release is sent, and the thread does not wait for the answer.
+        // The guard is dropped here, which sends the release but does not wait for the answer.
     }
     Ok(())
 }

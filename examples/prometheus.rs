@@ -19,7 +19,7 @@ mod nodes;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// The length and the number of the sleeps while no request comes, which take ten seconds in total.
+/// How long the program sleeps while no request comes, and how often: ten seconds in total.
 const NAP: Duration = Duration::from_millis(5);
 const NAPS: u32 = 2_000;
 

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nodes = nodes::nodes();
     let resource = format!("quickstart:{}", std::process::id());
 
-    // A node that is down is not an error here: the handle tries again for as long as it lives.
+    // A node that is down is not an error here: the handle tries to connect to it for as long as it lives.
     let redlock = Redlock::builder()
         .nodes(&nodes.urls)
         .owner("quickstart")
@@ -52,7 +52,7 @@ fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     // A real program would ask `if lock.validity() < TTL / 2` first.
     match lock.extend(TTL) {
         Ok(_) => println!("  extended, valid for {:?}", lock.validity()),
-        // Too few nodes answered. The lock stays valid until its old end, and there is time for another
+        // Too few nodes answered. The lock stays valid until the same time as before, and there is time for another
         // try.
         Err(ExtendError::Unconfirmed(report)) if lock.is_valid() => {
             println!(

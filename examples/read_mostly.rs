@@ -2,8 +2,8 @@
 //!
 //! The document has two halves, and a writer changes one after the other. A reader between the two changes would see
 //! halves that do not belong together. Readers of two handles read at the same time, but never together with a writer.
-//! After its change, a writer turns its lock into a shared lock and reads its text together with the other readers. No
-//! other writer can change the text in between.
+//! After its change, a writer turns its lock into a shared lock and reads the document together with the other readers.
+//! No other writer can change the document in between.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

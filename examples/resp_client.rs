@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut client = Client::connect(address)?;
     let key = format!("resp_client:{}", std::process::id());
 
-    // This is a pipeline: it sends all commands at once, and then reads as many replies.
+    // This is a pipeline: the client first sends all commands, and then reads one reply for each.
     let commands: [&[&[u8]]; 5] = [
         &[b"HELLO", b"3"],
         &[b"SET", key.as_bytes(), b"hello", b"PX", b"10000"],
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("server: {:?}", version.and_then(|text| text.as_str()));
         }
         1 => assert_eq!(reply, Value::Simple(b"OK")),
-        // An error is a reply like any other; the replies after it still arrive.
+        // An error is a reply like any other, and the client still gets the replies after it.
         2 => {
             let refused = reply.as_error().expect("text is no number");
             println!("refused: {}", refused.escape_ascii());

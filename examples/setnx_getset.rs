@@ -1,8 +1,8 @@
 //! Shows the historic lock `SETNX key time-stamp` on one server, and why it needed `GETSET`.
 //!
 //! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012), no command could set a key together with its expiry. So the
-//! value was the wall-clock time at which the lock ended. A client that found a time in the past took over the lock
-//! from a holder that had died. A client could take over the lock in two ways:
+//! value was the wall-clock time at which the lock ended. A client that found a time in the past assumed that the
+//! holder had died, and took over the lock. A client could take over the lock in two ways:
 //!
 //! ```text
 //! naive:  GET says expired -> DEL -> SETNX       two clients that both saw "expired" both win:
@@ -16,8 +16,8 @@
 //! every possible order of events (`cargo test --example setnx_getset`).
 //!
 //! Do not use this lock. Even the correct variant trusts the wall clocks of all clients, and one server is a single
-//! point of failure. The `GETSET` of a client that loses changes the time stamp of the winner, so the value does not
-//! show who holds the lock. This library implements the successor of this lock.
+//! point of failure. A losing client's `GETSET` changes the winner's time stamp, so the value does not show who holds
+//! the lock. This library implements the successor of this lock.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -38,16 +38,15 @@ enum TakeOver {
     GetSet,
 }
 
-/// One attempt to take the lock: a state machine that gives a command and takes its reply.
+/// One attempt to take the lock: a state machine that returns a command and accepts its reply.
 ///
-/// Like the engine of this library, it does no I/O, so that a test can put the steps of two clients into
-/// any order.
+/// Like this library's engine, it does no I/O, so a test can put the steps of two clients into any order.
 #[derive(Clone, Debug)]
 struct Attempt {
     take_over: TakeOver,
     /// Wall-clock milliseconds.
     now: u64,
-    /// The time at which the lock will end, which is written into the key.
+    /// The time when the lock will end, as written into the key.
     until: u64,
     next: Next,
 }
@@ -116,7 +115,7 @@ impl Attempt {
     }
 }
 
-/// A blocking client of one server: a socket, and the parts of this crate for the protocol.
+/// A blocking client of one server, made of a socket and this crate's protocol code.
 struct Client {
     stream: TcpStream,
     inbox: Inbox,
@@ -221,7 +220,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    //! Every order in which a server may see the commands of two and of three clients.
+    //! Plays every order in which a server may see the commands of two or three clients.
 
     use super::*;
     use std::collections::BTreeMap;
@@ -231,7 +230,7 @@ mod tests {
     const DEAD: &str = "90000";
     const ALIVE: &str = "110000";
 
-    /// The four commands as a server runs them: one at a time, on bytes.
+    /// A model of a server for the four commands, which runs them one at a time.
     #[derive(Clone, Debug, Default)]
     struct Server(BTreeMap<String, String>);
 
@@ -268,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Takes one step of `attempt` through bytes and back. Returns `false` if the attempt has ended.
+    /// Takes one step of `attempt`, and decodes the reply from bytes. Returns `false` if the attempt has ended.
     fn step(server: &mut Server, attempt: &mut Attempt) -> bool {
         let Some(words) = attempt.command(KEY) else {
             return false;
@@ -334,7 +333,7 @@ mod tests {
         }
     }
 
-    /// The shortest fatal order, step by step.
+    /// The shortest order of events that is fatal, step by step.
     #[test]
     fn the_second_delete_deletes_the_new_lock() {
         let mut server = Server::holding(Some(DEAD));

@@ -1,4 +1,4 @@
-//! A lock over TLS, with your own authority and a client certificate.
+//! A lock over TLS, with your own certificate authority and a client certificate.
 //!
 //! ```text
 //! SHEARLINE_NODES=rediss://10.0.0.1:6380,rediss://10.0.0.2:6380,rediss://10.0.0.3:6380 \
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The client certificate and its key are needed only if the servers require them (`tls-auth-clients yes`). Without
-//! `SHEARLINE_CA`, the program trusts the authorities of the system.
+//! `SHEARLINE_CA`, the program trusts the system's certificate authorities.
 
 use std::env::{VarError, var};
 use std::error::Error;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(other) => return Err(other.into()),
     };
     for node in redlock.nodes() {
-        // The certificate of this node has expired, or was issued by an unknown authority; the other nodes still work.
+        // The certificate of this node has expired, or its authority is unknown, but the other nodes still work.
         if let NodeState::Unusable(Unusable::Tls(failure)) = node.state {
             eprintln!("{}: {failure}", node.address);
         }

@@ -13,8 +13,8 @@ use tracing_subscriber::fmt::format::FmtSpan;
 mod nodes;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Set the subscriber before the handle is built. A program would use `RUST_LOG=shearline=debug` with the feature
-    // `env-filter` of `tracing-subscriber`.
+    // Sets the subscriber before the handle is built, so that no event is missed. With the feature `env-filter` of
+    // `tracing-subscriber`, a real program would use `RUST_LOG=shearline=debug`.
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
         .with_span_events(FmtSpan::CLOSE)
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Holds the lock for a while. Events during this time are part of this span.
+/// Holds the lock for a while. Events during this time belong to this span.
 fn work(redlock: &Redlock, name: &str, number: u32) -> Result<(), LockError> {
     let _work = tracing::info_span!("work", number).entered();
     let mut lock = redlock.lock(name, Duration::from_secs(5))?;

@@ -1,8 +1,8 @@
 //! Money goes from one account to another, under one lock on both accounts.
 //!
-//! Threads of two handles make payments in all directions, and name the accounts in the order in which they need them.
-//! Each node grants both names at once, so no thread holds one account while it waits for the other account. So the
-//! threads need not agree on an order. At the end the sum is the same as before.
+//! Threads of two handles make payments between all accounts, and always name the payer's account first. Each node
+//! grants both names together, so no thread holds one account while it waits for the other account. So the threads need
+//! not agree on an order. At the end the sum is the same as before.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicI64, Ordering};

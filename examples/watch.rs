@@ -1,8 +1,8 @@
 //! A small dashboard, which prints one line for each change of the locks that it watches.
 //!
 //! One thread per lock waits for changes, and sends nothing while nothing changes. In this example, a worker of the
-//! same program takes one lock after another, as any client could. The dashboard ends when it has seen all these
-//! changes, or when nothing has changed for ten seconds.
+//! same program takes one lock after another, as any client could. The dashboard ends when it has seen all changes by
+//! the worker, or when nothing has changed for ten seconds.
 
 use std::error::Error;
 use std::thread;
@@ -74,7 +74,7 @@ fn work(redlock: &Redlock, names: &[String]) -> Result<(), LockError> {
         thread::sleep(Duration::from_millis(300));
         let mut lock = redlock.lock(name, Duration::from_secs(5))?;
         thread::sleep(Duration::from_millis(500));
-        // An extension moves the end of the lock, which is a change too. If the extension fails, the
+        // An extension moves the lock's end, so the dashboard shows it as a change. If the extension fails, the
         // dashboard shows no change.
         let _ = lock.extend(Duration::from_secs(10));
         thread::sleep(Duration::from_millis(500));

@@ -1,8 +1,8 @@
-//! Jobs of several programs share three machines. Each job needs a permit. Each permit has its own slot.
+//! Jobs of several programs share three machines. Each job needs a permit. Each permit has a slot with its own number.
 //!
-//! At most three jobs run at the same time. A job runs on the machine with the number of its slot, and no other job
-//! runs on that machine at the same time. In this example, two handles with several threads play the programs. The
-//! handle keeps a permit for as long as its job takes. A job stops if its permit is lost.
+//! At most three jobs run at the same time. A job runs on the machine with the number of its slot, so no other job runs
+//! there at the same time. In this example, two handles with several threads play the programs. The handle keeps a
+//! permit for as long as its job takes. A job stops if its permit is lost.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,4 +1,5 @@
-//! The common parts of all handles: how a call begins an operation, and how the outcome becomes the result of the call.
+//! The code that all handles share: it begins an operation for a call, and turns the outcome into the result of the
+//! call.
 //!
 //! A call begins an operation with the engine, waits, and returns the outcome. [`LocalRedlock`](crate::LocalRedlock)
 //! and [`Redlock`](crate::Redlock) wait in different ways.
@@ -21,7 +22,7 @@ use crate::trace::Operation;
 /// The outcome of an operation, or a report that no outcome came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// The result of trusting nodes, and the nodes that still have no counter floor, with the reasons.
+/// The result of trusting nodes, with the nodes that still have no counter floor and the reasons.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
@@ -39,8 +40,9 @@ pub(crate) fn acquire(
     engine.acquire(now, request)
 }
 
-/// Trusts the server behind `address`. The counter floor of the node for fencing tokens is based on the current time.
-/// If the node needs a floor, also returns the round whose outcome says whether the node has written the floor.
+/// Trusts the node whose server is behind `address`. The counter floor of the node for fencing tokens is based on the
+/// current time. If the node needs a floor, also returns the round whose outcome says if the node has written its
+/// floor.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -61,8 +63,8 @@ pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<R
 
 // ----- finishing ------------------------------------------------------------------------------
 
-/// Defines functions that turn the outcome of an operation into the result of its call. Each function has an error for
-/// a call without an outcome.
+/// Defines functions that turn the outcome of an operation into the result of its call. Each function has its own error
+/// for a call without an outcome.
 macro_rules! results {
     ($($name:ident: $event:ident => $success:ty, $error:ident, $unanswered:expr;)*) => {$(
         pub(crate) fn $name(outcome: Awaited) -> Result<$success, $error> {
@@ -133,7 +135,8 @@ pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, Operato
     }
 }
 
-/// Returns the result of trusting all nodes: the run_ids of the nodes that have the counter floors that they need.
+/// Returns the result of trusting all nodes: the run_ids of the nodes, except nodes that still lack a counter floor
+/// that they need.
 pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
     let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));

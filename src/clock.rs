@@ -1,13 +1,14 @@
-//! Reads the clocks. No other module reads a clock.
+//! Reads the clocks. The only module that reads a clock.
 //!
-//! The clock of locks on Linux and Android is `CLOCK_BOOTTIME`, which keeps running while the machine is suspended, is
+//! On Linux and Android, the clock of locks is `CLOCK_BOOTTIME`. It keeps running while the machine is suspended, is
 //! never set back, and costs no system call. On other systems, the clock of locks is `CLOCK_MONOTONIC`. According to
-//! its manual, `CLOCK_MONOTONIC` runs during sleep on macOS. On the BSDs, this depends on the release. Only Linux is
-//! tested. If the clock stops during suspend, a lock that has expired during the suspend may look valid.
+//! its manual, `CLOCK_MONOTONIC` keeps running on macOS while the machine sleeps. On the BSDs, the behavior depends on
+//! the release. Only Linux is tested. If the clock stops during suspend, a lock that has expired during the suspend may
+//! look valid.
 //!
 //! # Not here
 //!
-//! If a virtual machine is stopped together with its paravirtual clock, the clock does not count the pause.
+//! If a virtual machine and its paravirtual clock are stopped together, the clock does not count the pause.
 
 use core::time::Duration;
 use std::fs;
@@ -22,7 +23,7 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Returns the time of the clock that measures all locks of this machine.
+/// Returns the current time of the clock that measures all locks on this machine.
 pub fn now() -> Instant {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -39,11 +40,10 @@ pub(crate) fn wall() -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// Identifies the clock that an [`Instant`] was read from. Two instants may be compared only if the identities are
-/// equal.
+/// Identifies the clock that produced an [`Instant`]. Two instants may be compared only if the identities are equal.
 ///
 /// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
-/// the system does not identify the clock, the clock has no identity, and no instants may be compared.
+/// the system does not identify the clock, there is no identity, and no instants may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
     boot: u128,
@@ -83,7 +83,7 @@ fn parse_uuid(text: &str) -> Option<u128> {
     (digits == 32).then_some(value)
 }
 
-/// Returns the number of the process's time namespace. Returns zero before Linux 5.6, which has no time namespaces.
+/// Returns the number of this process's time namespace. Returns zero before Linux 5.6, which has no time namespaces.
 fn time_namespace() -> Option<u64> {
     match fs::read_link("/proc/self/ns/time") {
         Ok(link) => {

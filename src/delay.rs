@@ -9,7 +9,7 @@
 //!
 //! # Not here
 //!
-//! `Drift` in `quorum` makes the delay longer, because the clock of a node may be fast.
+//! `Drift` in `quorum` lengthens the delay, because a node's clock may run fast.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -41,7 +41,7 @@ impl Delay {
         }
     }
 
-    /// Returns the ttl of a lock whose key nodes keep for `life`.
+    /// Returns the ttl of a lock if nodes keep its key for `life`.
     #[inline]
     pub(crate) fn ttl(self, life: Duration) -> Duration {
         match self.0 {
@@ -51,7 +51,7 @@ impl Delay {
     }
 }
 
-// The two functions are out of line because most locks have no delay.
+// Keeps the two functions out of line, because most locks have no delay.
 #[cold]
 fn longer(ttl: Duration, added: u32) -> Duration {
     ttl.saturating_add(Duration::from_millis(added.into()))

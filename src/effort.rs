@@ -1,8 +1,8 @@
 //! Decides how much work the unit tests do: a sample in an ordinary run, and everything in a long run.
 //!
-//! Tests that draw histories, cut bytes or search states take their numbers from this module. With the small number, a
-//! test covers the same kinds of cases as with the large number, but fewer cases of each kind. `SHEARLINE_TEST_LONG=1`
-//! selects the large numbers, as `tests/long.sh` does.
+//! Tests that generate histories, split bytes or search states take their numbers from this module. With the small
+//! number, a test covers the same kinds of cases as with the large number, but fewer cases of each kind.
+//! `SHEARLINE_TEST_LONG=1` selects the large numbers, as `tests/long.sh` does.
 
 use std::env;
 

@@ -1,12 +1,12 @@
 //! An entry has the name and the token of a lock, as nodes store them: the key (the resource) and its value (the
 //! token). A lock on several resources has several names and one token.
 //!
-//! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. The name and the
-//! token are encoded once, when the token is drawn, and copied in one piece into every command about the lock. The
-//! holder, the claim and the requests about the lock share the buffer. The buffer comes from the engine's pool and
-//! returns to it, so that steady locking allocates nothing. Next to the buffer are the lock delay, the end of the
-//! lock's validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing
-//! token are in the buffer after the token.
+//! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. They are encoded
+//! once, when the token is generated, and copied in one piece into every command about the lock. The holder, the claim
+//! and the requests about the lock share the buffer. The buffer comes from the engine's pool and returns to it, so that
+//! steady locking allocates nothing. The entry also stores the lock delay, the end of the lock's validity and its
+//! longest ttl, which all clones of the entry share. The numbers of a permit and the fencing token are in the buffer
+//! after the token.
 //!
 //! The entry also contains the [`Kind`] of the lock.
 
@@ -41,8 +41,8 @@ struct Body {
     delay: Delay,
     /// The end of the validity, in nanoseconds. The field is zero if the end is not known.
     end: AtomicU64,
-    /// The longest ttl of the keys so far, without the delay, in nanoseconds. The field is zero if the lock was never
-    /// granted.
+    /// The longest ttl that the keys have had, without the delay, in nanoseconds. The field is zero if the lock was
+    /// never granted.
     ttl: AtomicU64,
 }
 
@@ -69,8 +69,8 @@ enum Shape {
     },
     /// A lock on several names. The rest of the layout is read from the buffer, which has no unused bytes.
     ///
-    /// An entry with one name also has this shape if it has room for a fencing token, or is of another kind
-    /// than [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until
+    /// An entry with one name also has this shape if it has room for a fencing token, or if its kind is
+    /// not [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until
     /// it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
@@ -92,7 +92,7 @@ pub(crate) enum Kind {
     Permit {
         /// The number of slots.
         permits: u16,
-        /// The held slot. Before the grant, the slot at which a node begins its search.
+        /// The held slot. Before the grant, the slot where a node begins its search.
         slot: u16,
     },
 }
@@ -139,7 +139,7 @@ const SLOT_BYTES: usize = 4;
 
 const _: () = assert!(RESOURCES_MAX < FENCED as usize);
 
-/// The longest token that is not cut.
+/// The longest token that an entry can store: longer tokens are cut.
 const TOKEN_LEN_MAX: usize = 127;
 
 const _: () = assert!(TOKEN_BYTES_MAX <= TOKEN_LEN_MAX);
@@ -226,8 +226,8 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Changes the entry of a permit for any slot: a node without a free slot then also reports the next change of the
-    /// key. The entry must be new and not shared.
+    /// Changes the entry of a permit for any slot, so that a node without a free slot also reports the next change of
+    /// the key. The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
         if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
@@ -243,7 +243,7 @@ impl Entry {
         self.mark() == Mark::AnySlotOrPush
     }
 
-    /// Sets the slot of a permit. Nodes then grant this slot or no slot. Copies the entry if it is shared.
+    /// Sets the slot of a permit. Nodes then grant only this slot. Copies the entry if it is shared.
     #[cold]
     pub(crate) fn set_slot(&mut self, slot: u16) {
         let body = Arc::make_mut(&mut self.0);
@@ -390,7 +390,7 @@ impl Entry {
         let _ = self.0.end.fetch_update(set, get, later);
     }
 
-    /// Returns the longest ttl of the keys so far, without the delay.
+    /// Returns the longest ttl that the keys have had, without the delay.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
     }
@@ -425,7 +425,7 @@ impl Entry {
         }
     }
 
-    /// Returns all names, in the order in which they were given.
+    /// Returns all names, in the caller's order.
     pub(crate) fn names(&self) -> Names<'_> {
         match self.0.shape {
             Shape::One { .. } => Names {
@@ -605,7 +605,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The names of a lock, in the order in which the caller gave them.
+/// The names of a lock, in the caller's order.
 #[derive(Clone, Debug)]
 pub(crate) struct Names<'a> {
     arguments: &'a [u8],
@@ -653,7 +653,7 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns the text of an `argument`. The length determines the number of digits in the header.
+/// Returns the text of an `argument`. The length of the argument shows how long its header is.
 fn text(argument: &[u8]) -> &[u8] {
     let header_len = match argument.len() {
         ..16 => 4,
@@ -737,7 +737,8 @@ mod tests {
         assert_eq!(one.token_argument(), other.token_argument());
     }
 
-    /// Also covers a name that ends like a number in the token, and a buffer of another length.
+    /// Also tests names and fencing tokens whose bytes look like parts of the protocol, and a buffer that was used
+    /// before.
     #[test]
     fn a_fencing_token_changes_nothing_else() {
         let delay = Delay::of_millis(7);
@@ -749,12 +750,12 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // Until its fencing token is set, the entry looks like an entry without a fencing token.
+            // Until its fencing token is set, the entry looks like an entry without one.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));
             assert_same_words(&room, &entry);
-            // A clone that was made earlier does not get the fencing token.
+            // A clone that was made before does not get the fencing token.
             let reader = room.clone();
             assert_eq!(room.fenced(5).fencing_token(), Some(5));
             assert_eq!(reader.fencing_token(), None);

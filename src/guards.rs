@@ -15,8 +15,8 @@
 //!
 //! * The module `node::trust` protects against restarted servers, and uses some of these guards.
 //! * Other breakages, such as a wrong value, a wrong order or an extra step, are patches in `tests/breakages`.
-//! * The engine does not decide which connection carries the bytes, how a connection is closed, and which clock is
-//!   read. The simulated worlds have switches for these decisions.
+//! * The engine does not decide which connection carries the bytes, how a connection is closed, or which clock is read.
+//!   The simulated worlds have their own switches for these decisions.
 
 /// Returns `condition`, and marks it as the guard `name`. See the module [`guards`](crate::guards).
 #[cfg(not(shearline_mutants))]
@@ -61,12 +61,12 @@ guards! {
     // ----- votes ----------------------------------------------------------------------------
     /// Without this guard, a server that the configuration lists under two names has two votes.
     TwinVotes,
-    /// Without this guard, a node's yes still counts after its connection is lost before the decision.
+    /// Without this guard, a node's grant still counts if its connection is lost before the decision.
     VoteKeptOverReconnect,
     /// Without this guard, any error counts as a certain refusal, so a node that has run the command gets no release.
     ErrorIsDenial,
-    /// Without this guard, an extension of a lock that was handed over also counts nodes on which the previous owner
-    /// may still release the lock.
+    /// Without this guard, an extension of an adopted lock also counts the answers of nodes on which the previous owner
+    /// may still release it.
     EveryVoterCounts,
     /// Without this guard, votes for different slots of a permit count together.
     AnySlotCounts,
@@ -94,10 +94,10 @@ guards! {
     RefusedReleased,
     /// Without this guard, a debt is forgotten if there is no room to send it.
     DebtWithoutRoomForgotten,
-    /// Without this guard, the number of tokens is not limited.
+    /// Without this guard, a handle may leave any number of tokens on the nodes.
     ClaimsUnbounded,
-    /// Without this guard, a lock that is handed over loses a copy on which its end depends, because an earlier `SET`
-    /// may still run on that node.
+    /// Without this guard, handing over a lock releases a copy on which the lock's end depends, because an earlier
+    /// `SET` may still run on that node.
     ConfirmedCopyReleased,
     /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
     /// have left one.
@@ -108,10 +108,10 @@ guards! {
     ExtensionAfterValidity,
     /// Without this guard, an extension is not sent again after a server has answered that it lacks the script.
     NoscriptExtensionDropped,
-    /// Without this guard, an extension is sent again after a server has answered that it lacks the script, even if the
-    /// lock was released.
+    /// Without this guard, if a server lacks the script of an extension, the extension is sent again even if the lock
+    /// was released.
     ExtensionRepairedAfterEnd,
-    /// Without this guard, the end of a lock ends only its newest extension, and earlier extensions continue.
+    /// Without this guard, only a lock's newest extension stops when the lock ends, and earlier extensions continue.
     OlderExtensionGoesOn,
     /// Without this guard, a lock that is handed over also stays on nodes that do not vote.
     QuarantinedHandedOver,
@@ -146,10 +146,11 @@ guards! {
     QueuedSetSentLate,
 
     // ----- retries --------------------------------------------------------------------------
-    /// Without this guard, a nil counts as held even if it is caused by this handle's own key, whose release is under
-    /// way.
+    /// Without this guard, a nil means that another client holds the lock, even if the nil comes from this handle's own
+    /// key, which is being released.
     NilIsHeld,
-    /// Without this guard, a nil counts as caused by this handle's own key even if another resource is being released.
+    /// Without this guard, a nil counts as caused by this handle's own key, even if that key belongs to another
+    /// resource.
     AnyKeyIsOurs,
 
     // ----- time -----------------------------------------------------------------------------
@@ -159,13 +160,13 @@ guards! {
     DeadlineIgnored,
     /// Without this guard, a call sends its question to a silent node.
     SuspectAsked,
-    /// Without this guard, a lost connection that had lasted is opened again only after a delay.
+    /// Without this guard, a lost connection is reopened only after a delay, even if it had lasted for a while.
     NeverReconnectsAtOnce,
     /// Without this guard, an attempt without a majority does not reconnect nodes that are in back-off.
     NeverReconnectsEarly,
 
     // ----- outcomes -------------------------------------------------------------------------
-    /// Without this guard, the error says that the lock is held if too few nodes can vote.
+    /// Without this guard, the error says that the lock is held, even if too few nodes can vote.
     NoQuorumReportedHeld,
 }
 
@@ -179,7 +180,7 @@ mod switch {
     /// The numbers of the guards that are taken out. Zero means no guard.
     static TAKEN_OUT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// Takes out the guards with these names, at most two, for the whole process, and puts all other guards back.
+    /// Takes out the guards with these names (at most two) for the whole process, and puts all other guards back.
     pub fn take_out(names: &[&str]) {
         assert!(names.len() <= TAKEN_OUT.len(), "there are too many names");
         for (at, taken_out) in TAKEN_OUT.iter().enumerate() {

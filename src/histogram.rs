@@ -58,7 +58,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts the time from `since` to `now`, or zero if `since` is later.
+    /// Counts the time from `since` to `now`, which is zero if `since` is later.
     #[inline]
     pub(crate) fn record_since(&mut self, since: Instant, now: Instant) {
         self.record_nanos(now.as_nanos().saturating_sub(since.as_nanos()));
@@ -131,9 +131,9 @@ impl Histogram {
 
 /// Returns the bucket of a number of nanoseconds. For the last bucket, the result may be larger than its index.
 ///
-/// The bucket comes from the exponent of a floating point number and the first bits of its fraction. The conversion is
-/// exact for all numbers below the last bucket. The conversion takes one instruction, because it converts a signed
-/// number. Numbers that become negative are beyond the last bucket.
+/// Reads the bucket from a floating point number: from its exponent and the first bits of its fraction. The conversion
+/// is exact for all numbers below the last bucket. It takes one instruction, because it converts a signed number.
+/// Numbers that become negative belong to the last bucket.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let exponent = |sum: u64| (sum as i64 as f64).to_bits() >> DROPPED_BITS;
@@ -181,7 +181,7 @@ mod tests {
 
     const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
 
-    /// Returns the largest error of the value that a histogram returns for a duration.
+    /// Returns by how much the value that a histogram returns for a duration may exceed that duration.
     fn slack(nanos: u64) -> u64 {
         nanos / FINE as u64 + (1 << WIDTH_BITS)
     }
@@ -217,7 +217,7 @@ mod tests {
         assert!(LAST < bucket(u64::MAX));
     }
 
-    /// Compares with a model: all durations, sorted.
+    /// Compares a histogram with a model, which is the sorted list of all durations.
     #[test]
     fn shares_counts_and_sums_are_those_of_the_sorted_durations() {
         let mut random = StdRng::seed_from_u64(2);

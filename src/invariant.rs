@@ -1,14 +1,14 @@
 //! Invariants are conditions that must always hold, even if servers, drivers or callers misbehave.
 //!
 //! A broken invariant panics if debug assertions are on. Without debug assertions, a broken invariant is counted
-//! (`Load::broken`), and the engine chooses the safe side: it does not grant the lock, or sends the release again.
+//! (`Load::broken`), and the engine does the safe thing: it does not grant the lock, or it sends the release again.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of broken invariants found in this process.
 static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A record that must exist.
+/// An optional record that must exist.
 pub(crate) trait Must: Sized {
     /// Returns the value unchanged. If there is no value, reports a broken invariant.
     fn must(self) -> Self;

@@ -18,7 +18,7 @@ impl NodeId {
         Self(index as u8)
     }
 
-    /// Returns the node of the lowest set bit in `bits`, in which each node has one bit.
+    /// Returns the node of the lowest set bit of `bits`, which has one bit for each node.
     pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
         Self(bits.trailing_zeros() as u8)
     }
@@ -56,8 +56,8 @@ impl OperationKey {
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns the place of the operation in a queue, if the key identifies the operation by this place: the operation
-    /// waits for its turn, or has waited.
+    /// Returns the place of the operation in a queue, if the key identifies the operation by this place, because the
+    /// operation waits or has waited for its turn.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;

@@ -26,8 +26,8 @@
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes keeps its keys,
 //!   clocks run within the drift, and holders stop when their lock is no longer valid. If another client deletes the
 //!   keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
-//! * **Honest validity.** The validity counts from before the first byte was sent, ends early rather than late, and
-//!   also ends while the machine is suspended. A holder can read the remaining ttl from a majority
+//! * **Honest validity.** The validity is measured from a time before the first byte was sent. It ends early rather
+//!   than late, and also ends while the machine is suspended. A holder can read the remaining ttl from a majority
 //!   with [`LockGuard::confirm`], even if the end of the lock is not known.
 //! * **No key left behind.** The handle releases every key that an attempt may have left on a node, even on a node that
 //!   was silent for a while.
@@ -67,7 +67,7 @@
 //! | [`Stats`] | what a handle has done and what it waits for: counts, and histograms of times ([`Histogram`]) |
 //!
 //! Operators use `Redlock::nodes` to see the state of each node, `check` to find faults, and `trust_node` and
-//! `trust_nodes` to let new servers vote at once.
+//! `trust_nodes` to let new servers vote immediately.
 //!
 //! # Where everything lives
 //!

@@ -7,18 +7,18 @@ use core::time::Duration;
 
 /// The largest number of nodes.
 ///
-/// Votes are bits of a `u32`. With more than a few dozen nodes, Redlock costs more round trips than it gains in
+/// The votes are the bits of a `u32`. With more than a few dozen nodes, Redlock costs more round trips than it gains in
 /// availability.
 pub const NODES_MAX: usize = 31;
 
 /// The longest resource name, in bytes. The name is the Redis key. Use a hash for longer names.
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
-/// The largest number of permits on one resource. A node reads all holders of a resource at once.
+/// The largest number of permits on one resource. A node reads all holders of a resource in one step.
 pub const PERMITS_MAX: u16 = 1024;
 
 /// The largest number of resources of one lock. The script of a lock takes longer with each name. With 64 names the
-/// script takes 50 to 150 microseconds, or 100 to 600 with the longest names, and the server does nothing else during a
+/// script takes 50 to 150 microseconds, or 100 to 600 with the longest names. The server does nothing else during a
 /// script.
 pub const RESOURCES_MAX: usize = 64;
 
@@ -36,29 +36,29 @@ pub const KEY_PREFIX_BYTES_MAX: usize = RESOURCE_BYTES_MAX / 2;
 /// The longest token: the random part and the label.
 pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 
-/// The smallest value for the longest ttl. With the usual drift, this ttl still leaves some validity in whole
-/// milliseconds, the unit of servers.
+/// The smallest value for the longest ttl. With the default drift, this ttl still leaves some validity in whole
+/// milliseconds, which is how servers count.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
 /// The longest ttl that the handle expects of other clients if no longest ttl is configured. The assumption applies to
 /// locks that a restarted node may have forgotten, and to locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
-/// The longest ttl that is accepted by default. Extend a lock that you need for longer from time to time, so that the
-/// lock ends soon after its holder dies.
+/// The longest ttl that is accepted by default. If you need a lock for longer, extend it from time to time, so that it
+/// ends soon after its holder dies.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add the ttl to their wall clock in signed milliseconds,
 /// and the engine adds it to its clock in nanoseconds. The largest ttl does not overflow either sum.
 pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// The longest lock delay, which equals the default longest ttl. Each lock stores the delay, with the drift, as
-/// milliseconds in 32 bits.
+/// The longest lock delay, which equals the default longest ttl. Each lock stores the delay, lengthened for the drift,
+/// as milliseconds in 32 bits.
 pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 
 /// The default of [`Builder::counter_ttl`](crate::Builder::counter_ttl): how long a node keeps the counter of a
 /// resource after its last fencing token. A node replaces an expired counter by its counter floor, which is at least as
-/// high, so this time affects only memory.
+/// large, so this time affects only memory.
 pub const COUNTER_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// The shortest time for which a node keeps a counter of fencing tokens. A counter that expires before the next lock
@@ -69,8 +69,8 @@ pub const COUNTER_TTL_MIN: Duration = Duration::from_secs(1);
 /// other nodes have answered.
 pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 
-/// The longest time for counting the counters of fencing tokens, while an operator waits. If a node takes 2
-/// milliseconds for 2,000 keys, and the round trip takes as long, it looks at 5 million keys in this time.
+/// The longest time for counting the counters of fencing tokens, while an operator waits. This is enough for 5 million
+/// keys, if a node and the round trip each take 2 milliseconds for 2,000 keys.
 pub(crate) const COUNTING_MAX: Duration = Duration::from_secs(10);
 
 /// The largest fencing token. Numbers in scripts are exact up to slightly more than this value. Microseconds since 1970
@@ -84,7 +84,7 @@ pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 /// commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
-/// The largest number of unsent bytes for one node: half of [`IN_FLIGHT_MAX`] typical commands.
+/// The largest number of unsent bytes for one node: the length of half of [`IN_FLIGHT_MAX`] typical commands.
 pub const OUT_BYTES_MAX: usize = 4 << 20;
 
 /// The longest command about a lock on one resource: the longest script, the name and the key of its counter, the token
@@ -103,12 +103,12 @@ pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) +
 /// five bytes. No command of this library has a longer reply than `INFO`, which has some hundreds of bytes.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// The longest string in a reply that is read in full after the handshake. A marker has some 150 bytes, and a token has
-/// fewer. A key may contain a longer text that another program wrote. The handle keeps only this many bytes of such a
-/// text, which is enough to see that the text is no token.
+/// The longest string that the handle reads in full, in any reply after the handshake. A marker has some 150 bytes, and
+/// a token has fewer. A key may contain a longer text that another program wrote. The handle keeps only this many bytes
+/// of such a text, which is enough to see that the text is no token.
 pub(crate) const STRING_BYTES_MAX: usize = 192;
 
-/// The longest string in a reply during the handshake, which asks for `INFO`.
+/// The longest string that the handle reads in full during the handshake, which asks for `INFO`.
 pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 
 /// The largest number of holders of a shared lock, or of permits, that an inspection shows for a node. More holders
@@ -126,28 +126,28 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 /// The largest number of elements in one aggregate. A pair of a map counts as two elements.
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
-/// The largest number of consecutive pushes without an answer between them. No command of this library causes so many
+/// The largest number of consecutive pushes without an answer between them. No command of this library causes this many
 /// pushes. So a node that floods the client costs little processor time before the handle closes the connection.
 pub const PUSHES_MAX: u32 = 1024;
 
 /// The largest number of operations that wait for an outcome at the same time. Extensions and confirmations have a
-/// separate bound of the same size, so that waiting callers cannot make the handle refuse them.
+/// separate bound of the same size, so that waiting callers cannot use up their room.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
-/// The largest number of watches of one handle. Each change of a key costs a check for each watch of this key, and each
-/// return of a node costs a check for all watches.
+/// The largest number of watches of one handle. When a key changes, the handle checks all watches of this key, and when
+/// a node comes back, it checks all watches.
 pub const WATCHES_MAX: usize = 1 << 12;
 
 /// The largest number of open extensions of kept locks in an engine. Usually all extensions that are due in one tick go
 /// to a node in one write. Further extensions wait until open extensions have their outcomes. So an engine sends only
-/// as many extensions as the nodes can answer, even if very many locks were taken at once. More extensions would fill
-/// buffers and time out. A command that is written behind this number of extensions waits for about 20 milliseconds, if
-/// the server takes 2 microseconds for each extension. If answers take 100 milliseconds because the machine is busy,
+/// as many extensions as the nodes can answer, even if very many locks were taken at the same time. More extensions
+/// would fill the buffers and time out. If the server takes 2 microseconds for each extension, a command behind this
+/// number of extensions waits for about 20 milliseconds. If answers take 100 milliseconds because the machine is busy,
 /// this number still allows some 80,000 extensions a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
-/// The largest number of keys of kept locks whose changes the nodes push to one handle. The table of these keys in a
-/// server is shared by all clients, and has room for a million keys by default.
+/// The largest number of keys of kept locks whose changes the nodes push to one handle. All clients of a server share
+/// its table of these keys, which has room for a million keys by default.
 pub(crate) const WATCHED_MAX: usize = 1000;
 
 /// The largest number of renewals (extensions of kept locks) in one command, and the largest number of releases in one
@@ -155,36 +155,36 @@ pub(crate) const WATCHED_MAX: usize = 1000;
 /// Longer commands would save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The largest number of renewals that go to a node without waiting for the turn of the node. So few renewals hardly
-/// delay other commands.
+/// The largest number of renewals that go to a node without waiting for the node's turn. Such a small number hardly
+/// delays other commands.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the
-/// nodes are far away or renewals are very many, and then waiting gains nothing.
+/// nodes are far away or if there are very many renewals, and then waiting gains nothing.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
-/// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with usual
-/// names. Longer names make batches smaller.
+/// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with names
+/// of usual length. Longer names make batches smaller.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
-/// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and
-/// of releases that are not confirmed (debts). The handle refuses an operation that needs one more token as `Saturated`. Adoptions and releases
-/// are never refused.
+/// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and of
+/// releases that are not confirmed (debts). If an operation needs one more token, the handle refuses it as `Saturated`.
+/// Adoptions and releases are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// The largest number of debts to one node. This number equals the largest number of tokens, so that no debt is
 /// forgotten for lack of room.
 pub const DEBTS_MAX: usize = CLAIMS_MAX;
 
-/// The largest number of buffers for names and tokens that are kept for reuse. Usually fewer buffers are in use at
-/// once, and each takes only some 100 bytes.
+/// The largest number of buffers for names and tokens that are kept for reuse. Usually fewer buffers are in use at the
+/// same time, and each takes only some 100 bytes.
 pub const POOL_MAX: usize = 1024;
 
 /// The largest capacity of a buffer that is kept for reuse. Only locks on many resources, and commands with a long
 /// script and long names, need a larger buffer.
 pub(crate) const POOLED_MAX: usize = 4 << 10;
 
-/// The largest number of notices that wait for the subscriber of `tracing`, which may be slow. A restart of all nodes
+/// The largest number of unread notices for the subscriber of `tracing`, which may be slow. A restart of all nodes
 /// causes fewer notices. Further notices are only counted.
 #[cfg(feature = "tracing")]
 pub(crate) const NOTICES_MAX: usize = 256;

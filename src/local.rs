@@ -9,8 +9,8 @@
 //!
 //! # Not here
 //!
-//! This module has no guards. Dropping a lock does not release it, because a plain value cannot reach its handle. The
-//! algorithm is in `engine`, and the sockets are in `driver`.
+//! This module has no guards: its locks are plain values. Dropping such a lock does not release it, because the lock
+//! cannot reach its handle. The algorithm is in `engine`, and the sockets are in `driver`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -60,9 +60,9 @@ pub use elections::Observation;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions
+/// Between two calls the handle does nothing. Late answers, reconnections, unanswered releases and the extensions
 /// of [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
-/// handle already holds waits until the call times out.
+/// handle already holds waits until it times out.
 ///
 /// Dropping the handle writes the remaining releases, waits up to [`Builder::shutdown_timeout`] for the answers, and
 /// closes the connections. In a forked child the drop only closes descriptors.
@@ -70,12 +70,12 @@ pub use elections::Observation;
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// The time at which the sockets were last read.
+    /// When the sockets were last read.
     read_at: Instant,
 }
 
 impl LocalRedlock {
-    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote at once:
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote immediately:
     /// see [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// ```no_run
@@ -124,9 +124,9 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
-    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
-    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherGroup`]
-    /// at once if a node belongs to another group. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the nodes
+    /// in the last attempt. The call releases the keys of that attempt. If a node belongs to another group, immediately
+    /// returns [`LockError::OtherGroup`]. Also returns [`LockError::Saturated`], [`LockError::Forked`]
     /// and [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
@@ -365,7 +365,7 @@ impl LocalRedlock {
     }
 
     /// Adopts a lock of another handle or process. This handle then reports a loss of the lock. The validity does not
-    /// change, and the call sends nothing. For a lock from another clock,
+    /// change, and the call sends nothing. For a lock that was measured by another clock,
     /// see [`Redlock::adopt`](crate::Redlock::adopt).
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         self.driver.adopt(lock)
@@ -395,7 +395,7 @@ impl LocalRedlock {
 
     /// Returns `Ok` if a majority of the nodes would vote now. Returns an error with the reasons if too few nodes would
     /// vote. See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that
-    /// it sees repairs.
+    /// it notices repaired nodes.
     ///
     /// # Errors
     ///
@@ -453,11 +453,11 @@ impl LocalRedlock {
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
-    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
-    /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once.
-    /// If more is left, the event comes up to two milliseconds early, and never late. An extension postpones the event.
-    /// Of several requests, only the request with the largest `left` counts until its event has come. A lock that was
-    /// released, handed over or reported as lost causes no event.
+    /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
+    /// remains. [`poll`](Self::poll) returns the event. If less than `left` remains already, the event comes
+    /// immediately. If more remains, the event comes up to two milliseconds early, and never late. An extension
+    /// postpones the event. If there are several requests, only the one with the largest `left` counts until its event
+    /// has come. A lock that was released, handed over or reported as lost causes no event.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -570,8 +570,8 @@ impl AsRawFd for LocalRedlock {
 }
 
 impl Builder {
-    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready, and then either every other node has
-    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are down.
+    /// Builds a [`LocalRedlock`]. Waits until a majority of the nodes is ready, and then until every other node has
+    /// answered, for at most another 50 ms. Returns after the connect timeout at the latest, even if nodes are down.
     ///
     /// # Errors
     ///
@@ -668,7 +668,7 @@ mod tests {
         }
     }
 
-    /// The turn that reads the outcome fails because memory is short. The lock does not stay on the nodes.
+    /// The turn that reads the outcome fails for lack of memory. The lock does not stay on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
         let (_nodes, mut local) = local();

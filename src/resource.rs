@@ -1,7 +1,7 @@
 //! The name of a lock, and the token that identifies its holder.
 //!
-//! A name consists of 1 to [`RESOURCE_BYTES_MAX`] arbitrary bytes and *is* the Redis key: locks of this library and of
-//! other Redlock libraries on the same key exclude each other. A token is the value of the key.
+//! A name consists of 1 to [`RESOURCE_BYTES_MAX`] arbitrary bytes and *is* the Redis key. So locks of this library and
+//! of other Redlock libraries on the same key exclude each other. A token is the value of the key.
 //!
 //! The module `entry` stores the name and the token in wire form.
 
@@ -44,8 +44,8 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
 }
 
 /// The key of the marker on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict), in the database of the
-/// locks. The marker contains the incarnation of the server, and the group of the node. No lock can have this name.
-/// You may read the marker. If you delete the marker, the node does not vote for the longest ttl.
+/// locks. The marker contains the incarnation of the server, and the group of the node. No lock can have this name. You
+/// may read the marker. If you delete the marker, the node does not vote until the longest ttl has passed.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
 /// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While the barrier exists,
@@ -55,7 +55,7 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
-/// The floor contains the incarnation of the server and the largest number that the server has given, or says that the
+/// The floor contains the server's incarnation, and the largest number that the server has given or a note that the
 /// node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives no
 /// fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
@@ -69,8 +69,8 @@ pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 /// exclusive lock. The name of the resource follows the prefix. No lock can have a name with this prefix.
 pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
-/// The prefix of the keys of this library that are not locks. No handle takes a lock with this prefix. Without this
-/// rule, a handle without the strict guard could lock a key that handles with the strict guard need.
+/// The prefix of this library's keys that are not locks. No handle takes a lock whose name has this prefix. Without
+/// this rule, a handle without the strict guard could lock a key that handles with the strict guard need.
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes. A token has 20 random bytes, new for every attempt, followed by the label of
@@ -106,7 +106,7 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token contains it. A node grants a lock with such a token only
+    /// Returns the fencing token of the lock, if the token contains it. With such a token, a node grants the lock only
     /// with this fencing token, or gets a copy of the lock after a majority has granted it.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
@@ -154,13 +154,13 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
 /// Returns the token that replaces `token` when its lock is broken. Equal tokens have equal results, different tokens
-/// have different results, and the token of a broken lock does not change. The label says that the lock was broken, and
+/// have different results, and the token of a broken lock stays the same. The label says that the lock was broken, and
 /// contains the owner.
 pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    // Mixes all bytes of the token, because two tokens of another library may begin or end alike.
+    // Mixes all bytes of the token, because two tokens of another library may have the same beginning or end.
     let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
     for (place, byte) in token.0.iter().enumerate() {
         which[place % which.len()] ^= byte;

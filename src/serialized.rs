@@ -3,7 +3,7 @@
 //!
 //! Fields have the same names as in Rust. Times are in milliseconds with a fraction, and their names end in `_ms`. A
 //! key without an expiry has the time `null`. A name or an owner that is not UTF-8 is written as hexadecimal digits, in
-//! `resource_hex` or `owner_hex`. A state is serialized as a word with a reason. Objects never contain tokens.
+//! `resource_hex` or `owner_hex`. A state is written as one word, with a reason. Objects never contain tokens.
 
 use alloc::string::{String, ToString};
 use core::fmt::{Display, Write};
@@ -16,7 +16,7 @@ use crate::engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats}
 use crate::histogram::Histogram;
 use crate::{NodeState, NodeStatus};
 
-/// Implements `Serialize` as a map with these fields.
+/// Implements `Serialize` for a type as a map with these fields.
 macro_rules! objects {
     ($($type:ident |$it:ident| { $($name:expr => $value:expr),* $(,)? })*) => {$(
         #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
@@ -29,7 +29,7 @@ macro_rules! objects {
             }
         }
     )*};
-    // Each serialized field has the name of the Rust field.
+    // Uses the name of the Rust field for each serialized field.
     ($($type:ident { $($field:ident),* })*) => {
         objects! {$($type |it| { $(stringify!($field) => it.$field,)* })*}
     };

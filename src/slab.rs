@@ -31,7 +31,7 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
 impl Key {
-    /// A key that matches no value, because no slab has so many places.
+    /// A key that matches no value, because no slab has that many places.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: NonZeroU32::MIN,
@@ -53,7 +53,7 @@ impl Key {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
 
-    /// Returns the key from which [`Key::to_bits`] made this number, or `None` if there is no such key.
+    /// Returns the key for a number from [`Key::to_bits`], or `None` if there is no such key.
     ///
     /// For a number that did not come from a key, the returned key may match no value, or any value of the slab.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
@@ -75,7 +75,7 @@ impl Key {
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// A link to no place. No slab has so many places that this number could be an index.
+    /// A link to no place. This number is never an index, because no slab has that many places.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     /// Returns the link to the place at `index`.
@@ -381,7 +381,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(80, 256)))]
 
-        /// Runs any sequence of insertions (`None`) and removals of the n-th key so far.
+        /// Runs any sequence of insertions (`None`) and removals (of the n-th key that was returned).
         #[test]
         fn behaves_as_a_map_whose_keys_are_never_reused(
             steps in prop::collection::vec(prop::option::of(0_usize..64), 0..200),

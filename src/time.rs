@@ -1,8 +1,8 @@
 //! The type for points in time in the core.
 //!
 //! The core never reads a clock, because callers pass every [`Instant`] as an argument. An instant can be rounded in
-//! two ways: [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a time
-//! after which a lock must not be trusted.
+//! two ways. Use [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a
+//! time after which a lock must not be trusted.
 //!
 //! # Not here
 //!
@@ -18,8 +18,8 @@ pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
 /// The library does not use the type of `std` for two reasons. A lock needs a clock that keeps running while the
-/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. A test can also write down an instant,
-/// because `Instant::from_nanos(5)` is the same in every run.
+/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. A test can also contain an instant as a
+/// constant, because `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///

@@ -33,7 +33,7 @@ pub(crate) struct Acquire {
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
-    /// Fails at once if another client holds the lock.
+    /// Fails immediately if another client holds the lock.
     ///
     /// --nonblock is an alias of this option.
     #[arg(short, long, alias = "nonblock", conflicts_with = "wait")]
@@ -60,12 +60,12 @@ pub(crate) struct Acquire {
     /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
     /// each write, and with each read on which a write depends. The store remembers the largest token that it has seen,
     /// and refuses smaller tokens. So a holder that was paused until its lock expired cannot do harm. The nodes must
-    /// run scripts, and need a counter floor. With --trust, new nodes get a counter floor. A program that runs for
-    /// longer than --max-ttl restores the counter floor of a restarted node with the help of the other nodes.
+    /// run scripts, and need a counter floor. With --trust, new nodes get a counter floor. If a node has lost its
+    /// counter floor in a restart, a program that runs for longer than --max-ttl restores it from the other nodes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
-    /// Keeps an unreleased lock for longer.
+    /// Delays the expiry of an unreleased lock.
     ///
     /// If the holder does not release the lock, the nodes keep it for this time after its ttl.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
@@ -77,7 +77,7 @@ pub(crate) struct Acquire {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Reports when the lock is taken and released.
+    /// Prints when it takes and releases the lock.
     ///
     /// The lines on stderr say how long the request took, how long the lock is valid, and which nodes confirmed the
     /// lock. Even with --wait, the command also prints why it waits.
@@ -114,8 +114,8 @@ impl Acquire {
 
     /// Returns `true` if the command prints why it is waiting.
     pub(crate) fn talks(&self) -> bool {
-        // With --wait, the command fails after that time, and the error names the cause. So the command prints the
-        // reason for the wait only on a terminal.
+        // With --wait, the command fails in the end, and then its error names the cause. So without a terminal, it does
+        // not print the reason while it waits.
         let talks = self.wait.is_none() || self.verbose || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
     }
@@ -127,8 +127,8 @@ impl Acquire {
         }
     }
 
-    /// Asks the nodes who holds the lock, and returns why the command did not take the lock. For a conflict, the status
-    /// is that of `--conflict-status`.
+    /// Asks the nodes who holds the lock, and returns why the command did not take the lock. If another client holds
+    /// the lock, the exit status is the value of `--conflict-status`.
     pub(crate) async fn failure(
         &self,
         error: LockError,

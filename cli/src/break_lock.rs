@@ -30,9 +30,9 @@ shearline break report --now --yes    # its machine is certainly off",
 /// Ends a lock whose holder is gone or hangs.
 ///
 /// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and the keys
-/// keep their expiry. So the holder can no longer extend its lock. If `shearline run` holds the lock, it ends its
-/// command at once. If the nodes do not push changes, it ends the command when half of the ttl is left. Other clients
-/// get the lock after its ttl, because the holder must have stopped by then.
+/// keep their expiry. So the holder can no longer extend its lock. If `shearline run` holds the lock, `run` ends its
+/// command immediately. If the nodes do not push changes, `run` ends its command when half of the ttl is left. Other
+/// clients get the lock after its ttl, because the holder must have stopped by then.
 ///
 /// If another client has taken the lock since `break` showed it, `break` changes nothing.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     yes: bool,
 
-    /// Deletes the keys, so other clients get the lock at once.
+    /// Deletes the keys, so other clients get the lock immediately.
     ///
     /// Use this option only if you are certain that the holder has stopped. If the holder still works, two clients can
     /// hold the lock.
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// Shows the lock, asks for confirmation, and breaks the lock that it has shown.
+/// Shows the lock, asks for confirmation, and then breaks exactly this lock.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
@@ -89,7 +89,7 @@ fn line(name: &[u8], broken: &Broken, all: usize, now: bool) -> String {
     let (nodes, of) = (broken.nodes, count(all, "node"));
     let text = match now {
         true => {
-            // The other nodes also get the request, but the command does not wait for all of them.
+            // The other nodes also get the request, but the command does not wait for all answers.
             let least = if broken.nodes < all { " at least" } else { "" };
             format!(
                 "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two clients can \

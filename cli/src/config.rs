@@ -7,8 +7,8 @@
 //! # Guarantees
 //!
 //! * This module refuses an unknown key, because the key could be a misspelled `guard`.
-//! * If a file holds a password and every user of the machine can read the file, the command prints a warning. With
-//!   `--strict-files`, the command refuses such a file.
+//! * If every user of the machine can read a file with a password, the command prints a warning. With `--strict-files`,
+//!   the command refuses such a file.
 //! * Errors never show a value that may hold a password.
 
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard,
 /// The key for a list of URLs, which `--node` also takes.
 const NODES: &str = "nodes";
 
-/// The key for the path of the password file. A relative path starts in the folder of the configuration file.
+/// The key for the path of the password file. A relative path is relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the configuration file, if the command takes a file and the user gives one.
@@ -45,8 +45,8 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. In an optimised build, `ArgMatches` does not show which options
-/// exist.
+/// Returns `true` if the command has this option. Asks `command`, because in an optimised build `ArgMatches` does not
+/// show which options exist.
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()

@@ -28,16 +28,16 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The default for `--max-ttl`, if no marker contains a ttl.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl that a handle declares if it only reads the markers. Every ttl is lengthened by the drift, which has
-/// a constant part. So the barrier of a restarted node that this handle joins becomes slightly too long. A shorter ttl
-/// would make the barrier even longer.
+/// The longest ttl that a handle declares if it only reads the markers. If this handle joins a restarted node, the node
+/// computes the barrier for this ttl, and scales it up to the ttl in the marker. The barrier also includes the constant
+/// part of the drift, so the scaled barrier is slightly too long. For a shorter ttl, it would be even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The limits for how long a command that is ending waits for nodes that have not answered yet.
+/// The shortest and the longest time for which a command waits for silent nodes before it ends.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// How long a command pauses before it checks again whether the remaining nodes have answered or failed.
+/// The pause between two checks of whether the remaining nodes have answered or failed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The options that name the nodes.
@@ -108,9 +108,8 @@ pub(crate) struct Nodes {
     /// Longest ttl of any client [default: 60s].
     ///
     /// This time includes the lock delay. If a node has been up for less than this time when the command connects, the
-    /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the time in
-    /// the markers of the nodes. If your time is longer than the time in the markers, no client gets a lock until your
-    /// time has passed.
+    /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the longest
+    /// ttl in the markers of the nodes. If your time is longer, no client gets a lock until it has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
@@ -147,13 +146,13 @@ pub(crate) struct Connect {
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 
-    /// Lets new nodes vote at once.
+    /// Lets new nodes vote immediately.
     ///
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
     /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
-    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. Older tokens must
-    /// be smaller than this floor; they are, unless a clock was set back.
+    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. All older tokens
+    /// are smaller than this floor, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -161,7 +160,7 @@ pub(crate) struct Connect {
 /// The values of `--guard`, one for each kind of restart guard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Guard {
-    /// A restarted node votes at once.
+    /// A restarted node votes immediately.
     Off,
     /// A node that has restarted does not vote until every lock that it may have forgotten has expired.
     Observed,
@@ -170,15 +169,16 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns the builder of a handle with these options. The owner and the lock delay come
-    /// from [`Acquire`](crate::acquire::Acquire).
+    /// Returns the builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
+    /// lock delay.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         let builder = self.with_tls(self.of(self.urls()?)?);
         builder.config()?; // This finds the first mistake before anything is sent.
         Ok(builder)
     }
 
-    /// Returns one builder for each node, without a restart guard. No program may rely on a lock on a single node.
+    /// Returns one builder for each node, without a restart guard. No program may rely on the lock of such a builder,
+    /// because a single node grants it.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.
@@ -220,12 +220,12 @@ impl Nodes {
         Ok(builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?)))
     }
 
-    /// Returns a handle after it has tried once to connect to every node.
+    /// Returns a handle that has tried once to connect to every node.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
 
-    /// Returns how long a command that is ending waits for nodes that have not answered yet.
+    /// Returns how long a command waits for silent nodes before it ends.
     pub(crate) fn at_end(&self) -> Duration {
         self.node_timeout.clamp(AT_END_MIN, AT_END_MAX)
     }
@@ -299,8 +299,8 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits until `by`, but at least for one connect
-    /// timeout, for nodes that do not answer.
+    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits for silent nodes until `by`, but at least
+    /// for one connect timeout.
     pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
@@ -335,7 +335,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// If a majority has answered, waits at most for `patience`, and otherwise for twice that time, but never past `by`.
+/// Waits at most for `patience`, or for twice that time if less than a majority has answered. Never waits past `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {
@@ -386,8 +386,8 @@ mod tests {
         nodes: Nodes,
     }
 
-    /// `--node` takes a list, and a user may repeat it. The command refuses a comma in a password, and the error shows
-    /// no part of the URL.
+    /// The value of `--node` is a list, and a user may repeat the option. The command refuses a comma in a password,
+    /// and the error shows no part of the URL.
     #[test]
     fn nodes_are_lists() {
         let urls = |lists: &[&str]| {

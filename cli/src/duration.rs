@@ -4,7 +4,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The units, and their lengths in milliseconds. `ms` comes first, because it ends with another unit, `s`.
+/// The units, and their lengths in milliseconds. `ms` comes before `s`, because [`parse`] takes the first unit with
+/// which a text ends.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),
@@ -13,7 +14,7 @@ const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// Parses a span of whole milliseconds. Refuses a finer span instead of rounding it.
+/// Parses a span of whole milliseconds. Refuses fractions of a millisecond instead of rounding them.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, unit) = UNITS
         .into_iter()

@@ -26,7 +26,7 @@ lock=$next",
 /// Extends a lock that `lock` took, and prints its new text.
 ///
 /// Use the new text from now on. The old text is valid only until the old expiry of the lock. If the status is 69, try
-/// again before that time.
+/// again before the old expiry.
 ///
 /// Give the nodes on which the lock was taken, in the same order.
 #[derive(Debug, clap::Args)]
@@ -46,14 +46,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     let mut guard = redlock.adopt(lock);
-    // A lock from another machine uses another clock. Such a lock is not valid here until a majority of the nodes has
-    // said how long its keys will live.
+    // The times in a lock from another machine are of another clock. Such a lock is not valid here until a majority of
+    // the nodes has said how long its keys will live.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
         false => guard.confirm().map_err(Failure::from),
     };
     let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
-    // The lock is detached even after an error, because dropping the guard would release it.
+    // Detaches the lock even after an error, because dropping the guard would release the lock.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
     let extended = extended.map_err(held::lost);
     let printed = extended.and_then(|()| lock::print("extend", args.format, &lock));

@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// Writes the line, and returns the exit status or ends by the signal.
+    /// Writes the line, and then exits as [`Status::exit`] does.
     pub(crate) fn report(&self) -> ExitCode {
         self.tell();
         self.status.exit()
@@ -116,8 +116,8 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// Returns the status of a request that can never succeed. If the request only lacks scripts, the status is
-/// `Configuration`, because an operator can permit scripts.
+/// Returns the status of a request that can never succeed. If the request needs scripts, the status is `Configuration`,
+/// because an operator can permit scripts.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,

@@ -49,7 +49,7 @@ impl Held {
         let no_lock = || Failure::usage(format_args!("{what}; {to_do}"));
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
-        // The first word also contains the fencing token, so the second word must be the same number.
+        // The digits also contain the fencing token, so a number after them must be the same token.
         let own = lock.fencing_token().map(|token| token.to_string());
         match token.is_empty() || Some(token) == own.as_deref() {
             true => Ok(lock),
@@ -58,8 +58,8 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. If the user names other nodes than those of the lock, they seem to
-/// have lost the keys, so the message also names this cause.
+/// Returns the failure of an extension or a release. Nodes on which the lock was never taken seem to have lost its
+/// keys. So if keys are missing, the message also says that the user may have given the wrong nodes.
 pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     if failure.message.contains(" without its key") {
@@ -84,7 +84,7 @@ pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lo
     guard.into_lock()
 }
 
-/// Decodes hexadecimal digits. The text must have at least two digits.
+/// Decodes pairs of hexadecimal digits. Returns `None` for an empty text.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
     let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair.get(1)?).ok();

@@ -1,7 +1,6 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! If the command cannot print the lock, it releases the lock, because no other process could release the lock without
-//! the text.
+//! If the command cannot print the lock, it releases the lock, because the user cannot release it without the text.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -66,7 +65,7 @@ pub(crate) struct Args {
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
-    // The lock belongs to the script, which outlives this process.
+    // The owner is the parent of this process, which is the script.
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, parent_id());
     builder.config()?.check_request(name, options.ttl())?;

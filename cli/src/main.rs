@@ -29,7 +29,7 @@
 )]
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the library's enums may grow, so each `match` on one needs `_` anyway"
+    reason = "the library may add variants, so each `match` on its enums needs `_` anyway"
 )]
 
 mod acquire;
@@ -117,8 +117,8 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // The typed arguments are valid, so they show whether a person or a program will read an error about the
-    // configuration file.
+    // The typed arguments are valid, so they say whether a person or a program reads an error about the configuration
+    // file.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     let typed = typed.map(|typed| typed.command);
     match (with_file(matches, words).map(|cli| cli.command), typed) {
@@ -135,7 +135,7 @@ fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, F
         && let Some(command) = all.find_subcommand(name)
         && let Some(path) = config::path(command, arguments)
     {
-        // The options of the file come after the names of the program and the subcommand.
+        // Inserts the options of the file after the names of the program and the subcommand.
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
         // The typed arguments were valid without the file, so the mistake is in the file.
         let wrong = |error| secrets::wrong(&path, mistyped::line(error));
@@ -170,7 +170,7 @@ fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
     };
     match reader {
         Reader::Person => {}
-        // If the object cannot be printed, the status still shows the failure.
+        // If the command cannot print the object, its exit status still shows the failure.
         Reader::Program(name) => drop(output::say(json::line(&failure.object(name)))),
         Reader::Monitor => return nodes::unknown(&failure).into(),
     }

@@ -30,7 +30,8 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
 
 /// Returns what is wrong with the arguments.
 pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
-    // If a URL has a password, an unknown word may be part of the URL, because the shell splits the URL at spaces.
+    // The shell splits an unquoted URL at its spaces. So if an argument contains `@`, an unknown word may be a part of
+    // a password.
     let mut typed = words.iter().take_while(|word| *word != "--");
     if typed.any(|word| word.to_string_lossy().contains('@')) {
         let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);
@@ -39,7 +40,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
         }
     }
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
-    // If the arguments are valid without the environment variables, a variable contains the mistake.
+    // If the arguments are valid without the environment variables, the mistake is in a variable.
     let without =
         Cli::command().mut_subcommands(|it| it.mut_args(|arg| arg.env(Resettable::Reset)));
     let status = match without.try_get_matches_from(words) {
@@ -87,8 +88,8 @@ pub(crate) fn line(mut error: clap::Error) -> String {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
             && (!part.starts_with("Usage: ") || shows_usage);
-        // `clap` suggests passing the word as a value. The message omits this tip, because no value looks like an
-        // option.
+        // `clap` suggests passing the word as a value. The message omits this tip, because values of this command do
+        // not look like options.
         let lines = part.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();

@@ -1,6 +1,6 @@
 //! `shearline nodes` and `shearline check`: show which nodes would vote, and whether they are a majority.
 //!
-//! Both commands connect to every node like a new handle, and try a lock on each node separately.
+//! Both commands connect to every node like a new handle, and then try to take a lock on each node separately.
 
 mod metrics;
 mod plugin;
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     nodes: Nodes,
 }
 
-/// Tells by its status if clients can take locks.
+/// Shows by its exit status if clients can take locks.
 ///
 /// Like `nodes`, the command takes and releases a lock on each node separately, because a node that answers may still
 /// refuse to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes at most
@@ -189,7 +189,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // The command counts the counters before the trials, because each trial leaves a counter for a second.
+        // Counts the counters before the trials, because the counter of a trial exists for another second.
         let counters = counts.then(|| redlock.count_counters());
         let mut counters = counters.into_iter().flatten();
         let trials = trial::each(nodes, &seen, &lock)?;
@@ -240,7 +240,7 @@ impl Seen {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        // If only a minority of the nodes has no counter floor, the other nodes can repair them.
+        // If only a minority of the nodes lacks a counter floor, the other nodes can repair this minority.
         let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
         let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()
@@ -319,7 +319,8 @@ impl Node {
         item(&self.status.address, &items.join("; "))
     }
 
-    /// Returns why the node would not vote. Prefers a refusal to a quarantine, because a refusal lasts longer.
+    /// Returns why the node would not vote. If the node is in quarantine and has also refused, returns the refusal,
+    /// because it lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
         refused.map_or_else(|| reason(&self.status), str::to_owned)

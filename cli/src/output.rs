@@ -1,9 +1,9 @@
 //! The output of a command on stdout. The output consists of lines for a person, or of one object for a program
 //! (`--json`).
 //!
-//! Lines break between words at 80 columns, on a terminal and in a pipe (except those of `watch`), and contain no
-//! control characters. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM`
-//! change this default, as the crate `anstream` describes.
+//! Lines are wrapped between words at 80 columns, even in a pipe. Only `watch` does not wrap its lines. No line
+//! contains a control character. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
+//! `TERM` change this default, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -64,8 +64,8 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Writes a line to stderr. The line begins with the name of this program, in the given style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // A single write prints the line, because another process may also write to stderr. A closed terminal is not a
-    // failure.
+    // Prints the line with a single write, because another process may also write to stderr. Ignores an error, such as
+    // a closed terminal.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }

@@ -1,6 +1,6 @@
 //! The pace at which operators may restart nodes. A node that has restarted does not vote until every lock that it may
-//! have forgotten has expired. If another node restarts before then, too few nodes may vote, and clients lose the locks
-//! that they extend.
+//! have forgotten has expired. If another node restarts meanwhile, too few nodes may vote, and then clients cannot
+//! extend their locks.
 
 use std::time::Duration;
 use std::{mem, thread};
@@ -11,8 +11,8 @@ use crate::duration;
 use crate::json::millis;
 use crate::output::{BAD, NOTE, complain, count};
 
-/// Returns the time until a node in quarantine may vote again. For example, a node is in quarantine after a restart.
-/// Returns `None` if the quarantine has ended and the handle still checks the node.
+/// Returns the time until the end of a node's quarantine. Returns `None` if the quarantine has ended and the handle
+/// still checks the node.
 fn left(state: NodeState) -> Option<Duration> {
     let NodeState::Quarantined { left } = state else {
         return None;
@@ -63,7 +63,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Writes a line for each node that has voted and is now in quarantine. Call this function from time to time.
+    /// Writes a line for each node that has voted and is now in quarantine. The caller should call this function
+    /// repeatedly.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);

@@ -65,7 +65,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
 fn page(command: Option<&str>) -> Result<String, Failure> {
     let all = help::built();
     let page = match command {
-        // There is no page about `help`.
+        // The page does not mention `help`, because `help` has no page.
         None => all.mut_subcommand("help", |it| it.hide(true)),
         Some(name) => {
             let found = all.find_subcommand(name).cloned();
@@ -75,7 +75,7 @@ fn page(command: Option<&str>) -> Result<String, Failure> {
             found.display_name(title)
         }
     };
-    // A manual page also explains rare options.
+    // Adds the rare options, which the short help hides.
     let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;

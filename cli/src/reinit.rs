@@ -31,8 +31,8 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 /// the group. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
 /// Stop the nodes that you no longer use, because they keep their old marker.
 ///
-/// No client gets a lock before all locks of the old and the new group are certain to have expired. With --trust,
-/// clients get locks at once. Use --trust only if no client holds a lock.
+/// No client gets a lock until every lock of the old and the new group has certainly expired. With --trust, clients get
+/// locks immediately. Use --trust only if no client holds a lock.
 ///
 /// All nodes must answer.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 /// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let nodes = &args.connect.nodes;
-    // Only a strict guard uses markers.
+    // Selects the strict guard, because only this guard uses markers.
     let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, group) = (config.nodes().len(), config.group());
-    // Until then, nodes do not vote.
+    // No node votes until its barrier ends.
     let barrier = redlock.nodes().iter().filter_map(|node| node.barrier).max();
     let fields = json!({ "nodes": nodes, "group": group, "barrier_ms": barrier.map(millis) });
     let wait = barrier.map(|left| format!("; no client gets a lock for {}", shown(left)));

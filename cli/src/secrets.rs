@@ -80,7 +80,7 @@ fn cut(list: &str) -> Option<Vec<&str>> {
 
 /// Returns the URLs in these lists, or none if there is only an empty list. `from` names the source of the lists.
 ///
-/// Refuses an empty entry, because it may come from a variable that is not set. With a node left out, a smaller
+/// Refuses an empty entry, because it may come from an unset variable. If the command left out a node, a smaller
 /// majority would be enough for a lock.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
     let wrong = |what| Failure::new(Status::Configuration, format_args!("{from}: {what}"));
@@ -98,7 +98,7 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
 
 /// Warns about a password file that every user can read. Refuses the file if `is_strict`.
 ///
-/// The default is a warning, because a file that is mounted into a container has mode 0444, although a container has no
+/// The default is a warning, because a file that is mounted into a container has mode 0444, and a container has no
 /// other users.
 pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
@@ -110,7 +110,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if is_strict {
         return Err(failure);
     }
-    // Each file causes only one warning, even if the command reads the file again.
+    // Warns only once about each file, even if the command reads the file again.
     static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut warned = WARNED.lock().expect("nothing panics with it");
     if !warned.iter().any(|it| it == path) {

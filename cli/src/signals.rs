@@ -1,8 +1,8 @@
 //! The table of signals, and the handling of signals that ask a waiting command to end.
 //!
-//! If a command died at once, the keys of its last attempt would stay on the nodes until they expire. So a signal first
-//! ends the wait. Then the command releases its lock, and ends by that signal. If a signal was ignored when the program
-//! started, it stays ignored (`nohup`).
+//! If a signal killed the command immediately, the keys of its last attempt would stay on the nodes until they expire.
+//! So the signal first ends the wait. Then the command releases its lock, and lets the signal terminate it. If a signal
+//! was ignored when the program started, it stays ignored (`nohup`).
 
 use std::fs;
 use std::future::Future;
@@ -23,17 +23,19 @@ use signal_hook::consts::{
 
 use crate::failure::Failure;
 
-/// The longest delay until the command notices a signal. A signal does not end a wait by itself.
+/// The longest delay until the command notices a signal. A signal does not interrupt a wait, so the command checks for
+/// signals at this interval.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Signals for which this program installs no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS
 /// report faults of this program, and end the program. CHLD reports changes of the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
-/// Signals that stop a program if it has no handler.
+/// Signals that stop a program that has no handler for them.
 pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Signals that have no effect if a program has no handler. PIPE is here because the Rust runtime ignores it.
+/// Signals that have no effect on a program that has no handler for them. PIPE is one of them, because the Rust runtime
+/// ignores it.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -89,16 +91,17 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns only if the signal did not end the
-/// process.
+/// Terminates this process with a signal that terminates programs without a handler. Returns only if the signal did not
+/// terminate the process.
 pub(crate) fn end_by(signal: i32) {
-    // The command may have left a core dump when it died of this signal. A core dump of this program would be useless.
+    // Turns off the core dump of this program, which would be useless. The command may have left its own when it died
+    // from this signal.
     let none = Rlimit {
         current: Some(0),
         ..getrlimit(Resource::Core)
     };
     let _ = setrlimit(Resource::Core, none);
-    // This call returns if it does not know the signal, or if it assumes that the signal does not end a program.
+    // This call returns if it does not know the signal, or if it assumes that the signal does not terminate a program.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     #[cfg(target_os = "linux")]
     crate::run::end_by(signal);
@@ -135,7 +138,7 @@ impl Signals {
     }
 }
 
-/// Waits for the future. Drops the future if `check` fails. Polls the future and `check` from time to time.
+/// Waits for the future. Drops the future if `check` fails. Repeatedly polls the future and calls `check`.
 pub(crate) fn wait<F: Future>(
     future: F,
     check: impl Fn() -> Result<(), Failure>,
@@ -161,7 +164,8 @@ impl Wake for Unpark {
     }
 }
 
-/// A bit for each signal that was ignored when this program started. Zero if the system has no `/proc/self/status`.
+/// A bit for each signal that was ignored when this program started. All bits are zero if the system has no
+/// `/proc/self/status`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// Records the ignored signals before the Rust runtime starts, because the Rust runtime itself ignores PIPE.

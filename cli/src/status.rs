@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
-//! Where `sysexits.h` or `env` defines a number, this table uses that number. `shearline run` ends with the status of
-//! its command, and the user may choose the number of [`Status::Held`].
+//! If `sysexits.h` or `env` defines a number for a case, this table uses it. `shearline run` exits with the status of
+//! its command. The user may choose the number of [`Status::Held`].
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
@@ -18,7 +18,7 @@ pub(crate) enum Status {
     /// The answer is no, for example because the lock is not held. A failure without another status also has this
     /// status.
     Failure,
-    /// The arguments cannot be used.
+    /// The arguments are not valid.
     Usage,
     /// Too few nodes voted or answered. The cause may be temporary.
     NoQuorum,
@@ -28,11 +28,11 @@ pub(crate) enum Status {
     Held(u8),
     /// Only an operator can repair the cause, such as the configuration, a password or a permission.
     Configuration,
-    /// The command of `shearline run` cannot run or does not exist. `env` uses the same numbers.
+    /// The command of `shearline run` does not exist or cannot be executed. `env` uses the same numbers.
     NotStarted(u8),
     /// The status that the command of `shearline run` returned, or the status of a monitoring plugin.
     Other(u8),
-    /// The signal with this number has ended the command.
+    /// The signal with this number has terminated the command.
     Signal(u8),
 }
 
@@ -61,15 +61,15 @@ impl Status {
         self.both().1
     }
 
-    /// Returns the status for a command that a signal has ended.
+    /// Returns the status for a command that a signal has terminated.
     pub(crate) fn by(signal: i32) -> Self {
         Self::Signal(u8::try_from(signal).unwrap_or_default())
     }
 
-    /// Ends this program with the status or by the signal. If the signal ends this program, a shell that waits for the
-    /// program ends too.
+    /// Returns the exit code, or terminates this program with the signal. A shell that waits for the program sees the
+    /// signal, and can then end too.
     pub(crate) fn exit(self) -> ExitCode {
-        // The first process of a container cannot end itself by a signal.
+        // The first process of a container cannot terminate itself with a signal.
         if let Self::Signal(number) = self
             && process::id() != 1
         {

@@ -1,8 +1,8 @@
 //! Finds out which permissions the user has on each node. A trial takes a lock on a single node.
 //!
 //! Permissions depend on the name of the key, so the operator can give a name. Otherwise the trial makes up a name that
-//! no other program uses. A user who may not use this name may still have permissions for other names. The lock lives
-//! for a few seconds, but the trial extends and releases it at once.
+//! no other program uses. A user who may not use this name may still have permissions for other names. The lock has a
+//! ttl of a few seconds, but the trial extends and releases it immediately.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -28,8 +28,8 @@ fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
 }
 
-/// The text for a node without a counter floor. The trial asks only this node, so the text cannot say anything about
-/// the other nodes.
+/// The text for a node without a counter floor. The trial asks only this node, so the text does not say if the other
+/// nodes can repair it.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has restarted or has lost its data; a program or `run \
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give tokens; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
@@ -38,15 +38,15 @@ const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has resta
 #[derive(Debug)]
 pub(crate) struct Lock {
     pub(crate) name: Vec<u8>,
-    /// Whether the trial made up the name, so that no other process uses the name.
+    /// Whether the trial made up the name. No other process uses a made-up name.
     is_ours: bool,
     is_shared: bool,
     is_fenced: bool,
 }
 
 impl Lock {
-    /// Returns a lock of the given name. A made-up name starts with a prefix that the user in the examples of the
-    /// manual may lock.
+    /// Returns a lock of the given name. If no name is given, the name starts with `lock:`, because the ACL in the
+    /// manual permits this prefix.
     pub(crate) fn of(given: Option<&OsStr>, is_shared: bool, is_fenced: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {
@@ -62,7 +62,7 @@ impl Lock {
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator must permit or repair something. The text says what.
+    /// An operator must permit or repair what the text names.
     No(String),
     /// The node gives no fencing token until it is repaired.
     NoFloor,
@@ -102,10 +102,10 @@ pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Ve
 
 impl Trial {
     fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
-        // No program needs the counter of this name, so the counter gets the shortest possible ttl.
+        // No program needs the counter of the trial's name, so the counter gets the shortest possible ttl.
         let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
-        // The trial takes the lock with half of the ttl, so that the extension changes the expiry: only then does an
-        // extension need a permission.
+        // An extension needs a permission only if it changes the expiry. So the trial first takes the lock with half of
+        // the ttl.
         let options = LockOptions::new(ttl(nodes) / 2).tries(1);
         let options = match lock.is_fenced {
             true => options.fenced(),
@@ -213,7 +213,7 @@ impl Trial {
             (true, true) => "a shared lock".to_owned(),
             (true, false) => "a lock".to_owned(),
         };
-        // The release of a lock with a fencing token does not show how the node releases other locks.
+        // If the lock had a fencing token, its release does not show how the node releases other locks.
         let by = self.releasing.map(|way| format!(" by {way}"));
         let by = by.unwrap_or_default();
         let permitted = match (&self.lock, self.extend.why()) {
@@ -269,7 +269,7 @@ impl Lock {
         };
         let name = printable(&self.name);
         match missing {
-            // The user may have permissions for names other than the made-up name.
+            // The user may have permissions for other names, so the made-up name proves no fault.
             Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
                 "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
                      that it may use"

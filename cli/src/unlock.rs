@@ -33,18 +33,18 @@ pub(crate) struct Args {
     held: Held,
 }
 
-/// Releases the lock. Without `--json`, the command prints nothing, because the status is enough.
+/// Releases the lock. Without `--json`, the command prints nothing, because the exit status says whether it succeeded.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(None)?;
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // The command releases the lock in any case. Only the nodes know whether the lock is still valid, because its
-        // text may be old.
+        // The text of the lock may be old, so only the nodes know whether the lock is still valid. The command releases
+        // it in any case.
         let _ = guard.confirm();
     }
     let released = guard.unlock();
-    // A node that is still connecting also needs the release, so this process must not end yet.
+    // Waits for nodes that are still connecting, because they need the release too.
     args.held.connect.nodes.settled(&redlock);
     let released = released.map_err(held::lost)?;
     if args.format.json {

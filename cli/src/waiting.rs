@@ -2,7 +2,7 @@
 //!
 //! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, and writes a
 //! line to stderr. On a terminal, the command writes another line whenever the holder changes. If stderr is not a
-//! terminal, the command asks again after the first line only if too few nodes had answered.
+//! terminal, the command writes only the first holder, and what is wrong with the nodes.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -25,11 +25,11 @@ const AGAIN: Duration = Duration::from_secs(3);
 /// The time between two requests if stderr is not a terminal and the holder was already printed.
 const RARELY: Duration = Duration::from_secs(10);
 
-/// The text for a lock that is free but that the nodes did not grant.
+/// The text for a free lock that the nodes did not grant.
 const FREE: &str =
     "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The text that is printed while too few nodes answer. After this text, the command asks again even without a
+/// The reason for the wait while too few nodes answer. The command then asks the nodes again soon, even without a
 /// terminal.
 const FEW: &str = "too few nodes have answered";
 
@@ -49,8 +49,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     loop {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, the cause is probably not
-        // a faster client: the nodes do not grant the lock.
+        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, probably no faster client
+        // has taken it, but the nodes do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             let is_soon = is_terminal || reason == FEW;
@@ -97,12 +97,13 @@ fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(S
             let reason = if is_refused { "refused" } else { FEW };
             (reason.to_owned(), format!("{error:#}"))
         }
-        // The wait for the lock itself will fail with this error.
+        // The request for the lock will fail with the same error.
         Err(_) => return None,
     })
 }
 
-/// Returns why the nodes do not grant a free lock. A node that refuses to write still says who holds a lock.
+/// Returns why the nodes do not grant a free lock. A node that refuses to write grants no lock, but still says that the
+/// lock is free.
 fn refusal(nodes: &[NodeStatus]) -> String {
     let Some(error) = nodes.iter().find_map(|node| node.refused) else {
         return FREE.to_owned();

@@ -2,12 +2,12 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": a majority of the nodes will store the token for longer than any node would have before.
+//! * "extended": a majority of the nodes now stores the token beyond the latest expiry that any key had before.
 //! * "released": the keys are gone before they could expire.
 //! * "broken": an operator has broken the lock.
-//! * "new holder": the token differs from the token of the holder that was shown last.
-//! * If it is not certain what has changed, the line has none of these words. Nodes do not say whether a key has
-//!   expired or was deleted just before its end.
+//! * "new holder": the token differs from the token of the last holder that the command has shown.
+//! * If it is not certain what has changed, the line has none of these words. If a key vanishes just before its expiry,
+//!   the nodes do not say whether it expired or was deleted.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -60,7 +60,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
-    // The nodes showed a state after the last poll that did not complete. `before` is a time before that poll.
+    // `before` is a time before the last poll that returned no state. So the nodes showed the next state after
+    // `before`.
     let [before, polled] = [now(), now()].map(Cell::new);
     let check = || {
         before.set(polled.replace(now()));
@@ -72,15 +73,15 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         let told = wait(watch.changed(), check)?.expect("the handle is open");
         let change = seen.change(&told, before.get(), now());
         let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
-        // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the nodes
-        // changed.
+        // Skips a repeated line without a holder, because only the nodes changed. If a line with a holder repeats, the
+        // lock was extended.
         if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
             continue;
         }
         let fields = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });
         let object = || joined([inspect::object("watch", name, &told), fields]);
         let change = change.map_or_else(String::new, |it| format!("{it}: "));
-        // The line is not wrapped, because each line begins with a time.
+        // Does not wrap the line, because each line of the output must begin with a time.
         let line = || format!("{at} {}  {change}{text}", printable(name));
         args.format.say(object, line)?;
         last = Some(text);
@@ -104,18 +105,18 @@ fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// What is known from the states that were shown so far.
+/// What the command knows from the states that it has shown.
 #[derive(Default)]
 struct Seen {
     /// The latest state in which the lock had holders or was free.
     known: Option<Inspection>,
     /// The latest state with the holder of an exclusive lock.
     held: Option<Inspection>,
-    /// The latest time at which a key of the holder can expire, computed when the holder was new or had extended the
-    /// lock.
+    /// The latest time at which a key of the holder can expire. The command computes this time when the holder is new
+    /// or has extended the lock.
     end: Instant,
-    /// The time until which a majority stores the token, unless the keys are deleted. `None` if nodes may have
-    /// forgotten it.
+    /// A majority stores the token until this time, unless the keys are deleted. `None` if nodes may have forgotten the
+    /// token.
     kept: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The builder accepts any settings, remembers the first mistake, and returns the mistake from [`Builder::config`].
+//! A builder that accepts any settings, and reports the first mistake in [`Builder::config`].
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ use crate::resource::check_resource;
 
 /// Collects the nodes and the settings of a handle.
 ///
-/// The setters never fail and do no I/O. [`Self::config`] and the methods that build a handle return the first mistake.
+/// The setters never fail and do no I/O. [`Self::config`] and the methods that build a handle report the first mistake.
 ///
 /// ```
 /// use core::time::Duration;
@@ -65,8 +65,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long a call waits for a node's vote, at least 1 ms. By default, the time is 5 to 50 ms depending on the
-    /// ttl, or four round trips on slow networks, and never more than 1 s. A stalled node does not increase the
+    /// Sets how long a call waits for a node's vote, at least 1 ms. By default, the time is 5 to 50 ms, depending on
+    /// the ttl. On slow networks it is four round trips, but never more than 1 s. A stalled node does not increase the
     /// default.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
@@ -86,8 +86,8 @@ impl Builder {
     /// Sets how long an answer may be overdue before the handle closes the connection: at least 100 ms, and at least
     /// the node timeout. Default: 30 s.
     ///
-    /// Choose a long time, because a silent node does not slow down locks. If the handle reconnected to a slow node,
-    /// the order of the commands would be lost.
+    /// Choose a long time: a silent node does not slow down locks. A reconnection to a node that is only slow would
+    /// lose the order of the commands.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
@@ -97,8 +97,8 @@ impl Builder {
     /// Limits how long the drop of the last handle waits for the answers to the last releases. Default: 50 ms. With
     /// zero, the drop does not wait.
     ///
-    /// After this time, the I/O thread of a `Redlock` repeats unanswered releases in the background, until all are
-    /// answered or all keys must have expired.
+    /// After this time, a `Redlock`'s I/O thread repeats unanswered releases in the background, until all are answered
+    /// or all keys must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
         self
@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long and how often a call tries to take a lock. A call can override this default with
+    /// Sets how long and how often a call tries to take a lock. A call can override this with
     /// its [`LockOptions`](crate::LockOptions). By default a call tries for 5 s, with any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
@@ -125,16 +125,16 @@ impl Builder {
     /// Declares the longest ttl that *any* client of these nodes uses, from 4 ms to 100 years. This handle refuses
     /// longer ttls. The [lock delay](Self::lock_delay) of a client counts as part of its ttls.
     ///
-    /// Without `max_ttl`, the handle accepts ttls up to 30 days. The [`RestartGuard`] keeps a restarted node
-    /// from voting for `max_ttl`. If `max_ttl` is not set, this time is 60 s plus the lock delay of this handle.
-    /// With [`RestartGuard::Strict`], the default is 60 s, the handle refuses longer ttls, and the nodes store the
-    /// value. All clients then use the longest value.
+    /// Without `max_ttl`, the handle accepts ttls up to 30 days. With a [`RestartGuard`], a restarted node does not
+    /// vote until `max_ttl` has passed. If `max_ttl` is not set, the wait is 60 s plus the lock delay of this handle.
+    /// With [`RestartGuard::Strict`], the default is 60 s. The handle refuses longer ttls, and the nodes store the
+    /// value. All clients then use the longest value that any of them has declared.
     ///
     /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks.
-    /// Such a node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, they grant
-    /// no lock for `max_ttl` plus up to three seconds (servers report their uptime in whole seconds). If the servers
-    /// are new, an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If
-    /// `max_ttl` is not set, and the guard is not strict, each node votes at once.
+    /// Such a node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, no lock is
+    /// granted for `max_ttl` plus up to three seconds, because servers report their uptime in whole seconds. If the
+    /// servers are new, an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If
+    /// `max_ttl` is not set, and the guard is not strict, each node votes immediately.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, ConfigFault::MaxTtl(ttl));
@@ -142,35 +142,35 @@ impl Builder {
         self
     }
 
-    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. The default is zero,
-    /// and the maximum is 30 days. The delay counts as part of the longest ttl, so the delay must be shorter
-    /// than [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days, or than 60 s
-    /// with [`RestartGuard::Strict`].
+    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. The default is zero, and the
+    /// maximum is 30 days. The delay counts as part of the longest ttl, so the delay must be shorter
+    /// than [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days (60 s
+    /// with [`RestartGuard::Strict`]).
     ///
-    /// A delay helps if work may continue after its lock has ended. Examples are a process that takes time to stop, and
-    /// a program that was suspended and continues for a while before it checks its lock
+    /// A delay helps if work may continue after its lock has ended. For example, a process may need time to stop, or a
+    /// suspended program may continue for a while before it checks its lock
     /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
-    /// gets the lock until `delay` has also passed. The old holder must stop within that time. Every release deletes
-    /// the keys at once, even a late release, or the release of a guard that is dropped after a loss. If a request of
-    /// the old holder may still be under way, keep the guard until the request has ended, or leak the guard
-    /// ([`core::mem::forget`]).
+    /// gets the lock until `delay` has also passed. The old holder must stop within that time. A release does not wait
+    /// for the delay, but deletes the keys immediately. This also applies to a late release, and to a guard that is
+    /// dropped after a loss. If a request of the old holder may still be running, keep the guard until the request has
+    /// ended, or leak the guard ([`core::mem::forget`]).
     ///
     /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times as without
     ///   a delay, and `extend` and `confirm` subtract the delay.
     /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), rounded up to
     ///   whole milliseconds. This sum must not exceed [`max_ttl`](Self::max_ttl) of this handle or of any other client.
-    /// * Other clients need not know the delay, because to them the lock is only held for longer. Clients may have
+    /// * Other clients need not know the delay, because for them the lock is simply held for longer. Clients may have
     ///   different delays.
     /// * A lock that is handed over (`into_lock`, `to_bytes`) keeps its delay, which also applies to extensions by the
     ///   next holder.
-    /// * If a majority of the nodes reports a lock as lost, a handle with a delay does not delete the remaining keys.
-    ///   The remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`])
-    ///   have forgotten the missing keys, the remaining keys keep other clients out. If an operator has deleted the
-    ///   missing keys, the remaining keys do not keep other clients out. A node that stalls during the loss may later
-    ///   run an extension that was sent before, and then keeps its copy for the ttl and the delay. This single copy
-    ///   keeps other clients out only if more nodes are unreachable.
-    /// * The remaining times in `inspect`, `watch` and the reports of waiting callers include the delay, because no
-    ///   handle knows the delay of another handle's lock.
+    /// * If a majority reports the lock as lost, a handle with a delay does not delete the remaining keys. The
+    ///   remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`]) have
+    ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
+    ///   the missing keys, the remaining keys do not prevent this. A node may stall during the loss, and later run an
+    ///   extension that was sent before. It then keeps its copy for the ttl and the delay. This single copy prevents
+    ///   other clients from taking the lock only if more nodes are unreachable.
+    /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
+    ///   the reports of waiting callers include the delay.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -197,10 +197,10 @@ impl Builder {
     /// Sets how long a node keeps the counter of a resource after its last [fencing token](crate::LockOptions::fenced).
     /// Default: a day.
     ///
-    /// The time affects only the memory of the nodes, and only if locks have very many different names. A node replaces
-    /// an expired counter by its counter floor, which is at least as high, so fencing tokens still grow. Clients may
-    /// use different times, because the client that takes a lock sets the ttl of the counter. The time must be between
-    /// one second and 100 years.
+    /// The time affects only how much memory the nodes use, and only if locks have very many different names. A node
+    /// replaces an expired counter by its counter floor, which is at least as large, so fencing tokens still increase.
+    /// Clients may use different times, because the client that takes a lock sets the ttl of the counter. The time must
+    /// be between one second and 100 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -254,20 +254,20 @@ impl Builder {
 
     /// Sets whether the handle watches the wall clocks of the nodes. Default: `true`.
     ///
-    /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. So the handle asks
-    /// each node for its `TIME` at most once a second, right before a command about a lock and in the same write. The
-    /// clock of a node may run faster or slower than the clock of this machine by a fifth of the [`drift`](Self::drift)
-    /// factor. The steps of the clock may add up to the other four fifths of the factor, times the shortest ttl that
-    /// this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. Steps of up to 10 ms in total
-    /// are always allowed. If the clock has moved by more than this limit, and by more than the time that the answers
-    /// took, the clock counts as stepped. A node whose clock has stepped gets the same quarantine as a restarted node,
-    /// unless the guard is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts
-    /// the step. In this quarantine the node grants no new lock. The node still extends and confirms the locks that it
-    /// already had.
+    /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. Therefore, the handle
+    /// asks each node for its `TIME` at most once a second. It sends this question right before a command about a lock,
+    /// in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth of
+    /// the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the factor,
+    /// multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms
+    /// at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than this
+    /// limit, and by more than the time that the answers took. A node whose clock has stepped gets the same quarantine
+    /// as a restarted node, unless the guard
+    /// is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this
+    /// quarantine the node grants no new lock. The node still extends and confirms the locks that it already had.
     ///
     /// The handle does not watch a node whose user may not run `TIME`. The handle detects a step when it next asks for
-    /// `TIME`. Until then, for up to a second (or longer after a pause of this process), the answers of the node may
-    /// still count.
+    /// `TIME`. Until then, for up to a second (or longer if this process was paused), the answers of the node may still
+    /// count.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self
@@ -275,9 +275,9 @@ impl Builder {
 
     /// Sets whether the handle uses no scripts. By default the handle uses scripts on nodes that run them.
     ///
-    /// Even without this option, the handle uses no scripts on a node that refuses them, because the user may not run
-    /// scripts (`-@scripting`) or the server cannot. With this option the handle sends no script at all. The following
-    /// paragraphs apply to both cases, except for the restart guard.
+    /// Even without this option, the handle uses no scripts on a node that refuses them. A node refuses scripts if the
+    /// user may not run them (`-@scripting`) or if the server cannot. With this option the handle sends no script at
+    /// all. The following paragraphs apply to both cases, except for the restart guard.
     ///
     /// The handle takes a lock with `SET`, as with scripts. For the first lock on a connection, the handle asks the
     /// node how the lock can be released, which costs one more round trip. The handle uses the first of the following
@@ -301,11 +301,11 @@ impl Builder {
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * For a moment, only a bare majority may hold the first lock over new connections. A slower node gets its copy
-    ///   after the handle knows how the node releases locks.
-    /// * If the key of a lock has a value longer than 64 KiB, reading it ends the connection.
-    /// * A single try (`try_lock`) right after this handle has released the same resource may fail, because the try may
-    ///   arrive before the releasing transaction ends.
+    /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets its
+    ///   copy once the handle knows how to release locks on it.
+    /// * If the key of a lock has a value longer than 64 KiB, the handle closes the connection when it reads the value.
+    /// * A single try (`try_lock`) may fail if this handle has just released the same resource, because the try may
+    ///   reach a node before the releasing transaction has ended.
     /// * The error for a held lock does not name the holder.
     ///
     /// ```
@@ -338,9 +338,9 @@ impl Builder {
     /// Puts `prefix` before every name that this handle gets, so that services can share nodes without sharing names.
     /// Default: none. A prefix has at most 512 bytes, and must not begin with `shearline:`.
     ///
-    /// The prefixed name is the key and the resource. Locks, guards, errors and events show the prefixed name. Every
-    /// method that takes a name expects the name without the prefix. An adopted lock keeps its key. Clients exclude
-    /// each other only if their prefixed names are equal.
+    /// The name with the prefix is the key and the resource. Locks, guards, errors and events show the prefixed name.
+    /// Every method that takes a name adds the prefix itself. An adopted lock keeps its key. Clients exclude each other
+    /// only if their prefixed names are equal.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -376,7 +376,7 @@ impl Builder {
     /// node. Use a provider for rotated passwords, and for tokens of cloud services, which are valid for some minutes.
     /// An open connection stays logged in.
     ///
-    /// * The provider may block, because it runs on a separate thread, which also looks up names. The handle makes at
+    /// * The provider may block, because it runs on a separate thread, as the name look-ups do. The handle makes at
     ///   most one call at a time for each node, and waits up to [`connect_timeout`](Self::connect_timeout) for the
     ///   credentials. Other nodes do not wait for the call. The drivers of this crate call the provider, but an
     ///   `Engine` alone does not.
@@ -407,7 +407,7 @@ impl Builder {
         self
     }
 
-    /// Makes a waiting caller poll the sockets in a loop instead of sleeping, which keeps a processor busy for a few
+    /// Makes a waiting caller poll the sockets in a loop instead of sleeping. This keeps a processor busy for a few
     /// microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;
@@ -415,11 +415,11 @@ impl Builder {
     }
 
     /// Sets how the handle checks nodes with a `rediss://` URL, and which client certificate it sends. By default, the
-    /// handle trusts the authorities that the system trusts, and sends no client certificate. Settings in the URL of a
-    /// node have precedence.
+    /// handle trusts the system's certificate authorities, and sends no client certificate. Settings in a node's URL
+    /// have precedence.
     ///
-    /// Only the URL of a node makes the node use TLS. If no node uses TLS, [`Self::config`] returns a [`ConfigError`].
-    /// The files are read when the handle is built. If a file is unusable, the build fails.
+    /// A node uses TLS only if its URL says so. If no node uses TLS, [`Self::config`] returns a [`ConfigError`]. The
+    /// files are read when the handle is built. If a file is unusable, the build fails.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
         self.settings.tls = options;
@@ -438,8 +438,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns the first invalid setting in the order of the calls. If each setting is valid, the error reports too
-    /// many nodes or no node, and then settings that contradict each other. No error contains a credential.
+    /// Returns the first invalid setting in the order of the calls. If each setting is valid on its own, also checks
+    /// the number of nodes, and whether settings contradict each other. No error contains a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
             return Err(error.clone().into());
@@ -469,8 +469,8 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // The longest ttl leaves the longest validity. If the drift of the longest ttl is not shorter than that ttl, no
-        // ttl can be used.
+        // The validity is longest with the longest ttl. If the drift of the longest ttl is not shorter than that ttl,
+        // no ttl can be used.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -727,8 +727,8 @@ mod tests {
             (one().drift(0.0, 30 * day), too_large(30 * day)),
             (few.drift(0.5, 5 * MS), too_large(10 * MS)),
             (delayed(second), no_time(second)),
-            // Because nodes may have a fast clock, the delay is lengthened to 998 ms. The drift is longer than the
-            // remaining 2 ms.
+            // The delay is lengthened to 998 ms, because the nodes' clocks may run fast. The remaining 2 ms are shorter
+            // than the drift.
             (delayed(988 * MS), no_time(988 * MS)),
             (delayed(Duration::MAX), too_long(Duration::MAX)),
             (longest.lock_delay(31 * day), too_long(31 * day)),
@@ -830,7 +830,7 @@ mod tests {
         }
     }
 
-    /// Returns every text that a program can print about a builder with `url`.
+    /// Returns every text that a program can print about a builder with this `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
         // A handle that gets a valid URL twice reports a duplicate node.
@@ -856,7 +856,7 @@ mod tests {
     }
 
     proptest! {
-        /// Includes URLs with an unescaped password or another mistake.
+        /// Tests URLs with an unescaped password or another mistake.
         #[test]
         fn no_password_is_shown_by_a_broken_url(
             scheme in "(redis://|valkey://|unix://|unix:|rediss://|http://|)",

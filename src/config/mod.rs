@@ -1,12 +1,11 @@
-//! The configuration of a handle, which is valid by construction: nodes, timeouts and limits.
+//! The configuration of a handle (nodes, timeouts and limits), which is valid by construction.
 //!
-//! Only [`Builder::config`] returns a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1
-//! to 31 nodes with different addresses. No timeout is too short, and at least one ttl leaves some validity.
+//! Only [`Builder::config`] returns a [`Config`]. It finds every mistake before any I/O. A `Config` has 1 to 31 nodes
+//! with different addresses. No timeout is too short, and at least one ttl leaves some validity.
 //!
 //! No `Debug` output, label or error shows the credentials from the URLs.
 //!
-//! The driver looks up names and opens sockets. The handshake of a node finds out whether two addresses lead to the
-//! same server.
+//! The driver looks up names and opens sockets. The handshake finds out if two addresses lead to the same server.
 
 mod builder;
 mod node;
@@ -55,7 +54,7 @@ pub struct Config {
     settings: Settings,
 }
 
-/// All settings other than the nodes, as the builder sets them.
+/// All settings except the nodes, as given to the builder.
 #[derive(Clone, Debug)]
 struct Settings {
     node_timeout: Option<Duration>,
@@ -131,7 +130,7 @@ impl Config {
         Builder::default()
     }
 
-    /// Returns the 1 to 31 nodes, with different addresses, in the order in which they were added.
+    /// Returns the 1 to 31 nodes, with different addresses, in the order of their addition.
     #[must_use]
     pub fn nodes(&self) -> &[NodeConfig] {
         &self.nodes
@@ -154,7 +153,7 @@ impl Config {
         self.settings.ttl_limit()
     }
 
-    /// Returns the time that the lock delay adds to each ttl.
+    /// Returns the time that the lock delay adds to each ttl on the nodes.
     pub(crate) fn delay(&self) -> Delay {
         self.settings.delay().unwrap_or_default() // The builder has checked it.
     }
@@ -192,7 +191,7 @@ impl Config {
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns how to check nodes with a `rediss://` URL. Settings in the URL of a node have precedence.
+    /// Returns the TLS options for nodes with a `rediss://` URL. Settings in the URL of a node have precedence.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls
@@ -211,13 +210,13 @@ macro_rules! getters {
 getters! {
     /// Returns the drift, which is subtracted from every validity because clocks run at different rates.
     drift: Drift,
-    /// Returns how long to wait for a node's vote, or `None` if the time depends on the ttl and the round-trip time.
+    /// Returns how long to wait for a node's vote, or `None` if the wait depends on the ttl and the round-trip time.
     node_timeout: Option<Duration>,
     /// Returns how long a connection and its handshake may take.
     connect_timeout: Duration,
     /// Returns how long an answer may be overdue before the handle closes the connection.
     dead_after: Duration,
-    /// Returns the longest time that the drop of the last handle waits for the answers to the last releases.
+    /// Returns how long the drop of the last handle may wait for the answers to the last releases.
     #[cfg(any(feature = "std", test))]
     shutdown_timeout: Duration,
     /// Returns the longest ttl that any client of these nodes uses, if it was set. If this ttl was not set, the restart

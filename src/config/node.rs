@@ -28,14 +28,14 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// path are percent-decoded, and must be UTF-8. A password may contain `@`, because the last `@` before the host ends
 /// the password. The characters `/`, `?`, `#`, `%` and spaces must be escaped in a password.
 ///
-/// `rediss://` and `valkeys://` use TLS, and are refused without the feature `tls`. `ca` is a file with the authorities
-/// to trust, and `cert` and `key` are the files of a client certificate, all in PEM form. `name` is the name in the
-/// certificate of the node, if it differs from the host. Each parameter may be given once, in any order,
-/// percent-encoded like a path. `Builder::tls` sets the parameters that the URL leaves out.
+/// `rediss://` and `valkeys://` use TLS, and are refused without the feature `tls`. `ca` is a file with the certificate
+/// authorities to trust, and `cert` and `key` are the files of a client certificate, all in PEM form. `name` is the
+/// name in the certificate of the node, if it differs from the host. Each parameter may be given once, in any order,
+/// percent-encoded like a path. `Builder::tls` sets the parameters that are missing in the URL.
 ///
-/// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The
-/// handle tries the addresses of the name in order, one of each family at the same time, until a connection
-/// succeeds. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
+/// The driver looks up a host name for each connection, in the background, so a slow look-up delays no call. The handle
+/// tries the addresses of the name in order, until a connection succeeds. It tries an IPv4 and an IPv6 address at the
+/// same time. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
 ///
 /// `Debug` output shows no credentials.
 ///
@@ -108,7 +108,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// Returns the error of the provider, or a message that the credentials are too long for a handshake.
+    /// Returns the provider's error, or a message that the credentials are too long for a handshake.
     #[cfg(feature = "std")]
     pub(crate) fn ask(&self, node: &NodeConfig) -> Result<Credentials, Arc<str>> {
         let given = (self.0)(node).map_err(|error| words(&error.to_string()))?;
@@ -162,7 +162,7 @@ impl NodeConfig {
     }
 
     /// Returns the address as text, such as `10.0.0.1:6379` or `unix:/run/r.sock`. The label names the node in reports,
-    /// and parses to the same address.
+    /// and parsing it returns the same address.
     #[must_use]
     pub fn label(&self) -> &Arc<str> {
         &self.label
@@ -173,8 +173,8 @@ impl NodeConfig {
         self.credentials.as_ref()?.user.as_deref()
     }
 
-    /// Returns the password for the login, or `None` for no login. A user without a password logs in with an empty
-    /// password, which the server accepts for users with `nopass`.
+    /// Returns the password for the login, or `None` if there is no login. A user without a password logs in with an
+    /// empty password, which the server accepts for users with `nopass`.
     pub(crate) fn password(&self) -> Option<&str> {
         Some(&self.credentials.as_ref()?.password)
     }
@@ -184,7 +184,7 @@ impl NodeConfig {
         self.password().unwrap_or_default().is_empty()
     }
 
-    /// Returns the number of the database to select.
+    /// Returns the number of the database that connections select.
     pub(crate) fn database(&self) -> u32 {
         self.database
     }
@@ -255,7 +255,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Escapes characters that would parse differently, and characters that would break a line of a log.
+/// Escapes characters that would be parsed differently, or would break a line of a log.
 fn write_escaped(f: &mut fmt::Formatter<'_>, letter: char) -> fmt::Result {
     let escaped =
         letter.is_control() || letter.is_whitespace() || matches!(letter, '%' | '?' | '#' | '@');

@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::error::RequestFault;
 use crate::limits::OWNER_BYTES_MAX;
 
-/// The retry policy of a handle: how long its calls wait for a lock, unless a call sets its own wait.
+/// The retry policy of a handle: how long a call waits for a lock, unless the call sets its own limit.
 ///
 /// By default a call waits 5 s and makes any number of attempts. [`Retry::new`] limits the number of attempts instead
 /// of the time.
@@ -38,10 +38,10 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only sent attempts count. A caller that waits for other callers sends no attempts, so it gives up after `tries`
+    /// Only sent attempts count. If a caller waits for other callers, it sends no attempts. It gives up after `tries`
     /// times the longest delay at the latest.
     ///
-    /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range of delays.
+    /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range for the delay.
     #[must_use]
     pub const fn new(tries: u32, delay: RangeInclusive<Duration>) -> Self {
         Self {
@@ -60,8 +60,8 @@ impl Retry {
         self
     }
 
-    /// Returns the limit of attempts, including the first one. This limit does not apply if a wait is set, as in the
-    /// default, which returns 32.
+    /// Returns how many attempts a call may make, including the first one. If a wait is set, as in the default policy,
+    /// this limit does not apply, and the method returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -82,24 +82,24 @@ impl Default for Retry {
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
 /// forgotten have expired. The usual advice to operators is to delay restarts by hand. Instead, this guard ignores the
-/// votes of a restarted node. A node in *quarantine* still gets commands, because its keys keep other clients out, but
-/// its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
+/// votes of a restarted node. A node in *quarantine* still gets commands, because its keys still block other clients,
+/// but its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
 /// again. An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted node votes at once. Use `Off` for nodes that write every lock to disk before they answer
+    /// A restarted node votes immediately. Use `Off` for nodes that write every lock to disk before they answer
     /// (`appendfsync always`), and for tests.
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
-    /// identity has changed or can no longer be read, or if it refused a command because it loads its data or is a
-    /// replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. The
-    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle was asked for
-    /// a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten lock has
-    /// expired.
+    /// identity has changed or can no longer be read. It also enters quarantine if it refused a command because it
+    /// loads its data or is a replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that
+    /// handshake. The quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle
+    /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten
+    /// lock has expired.
     ///
-    /// If `max_ttl` is set, and a node has a shorter uptime at the first connection, the node is in quarantine for the
-    /// remaining time.
+    /// If `max_ttl` is set, a node with a shorter uptime at the first connection is in quarantine for the remaining
+    /// time.
     ///
     /// A node whose clock was stepped is also put into quarantine
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
@@ -107,35 +107,35 @@ pub enum RestartGuard {
     /// `Observed` does not protect locks in these cases:
     ///
     /// * A node restarts before the first handshake, and `max_ttl` is not set.
-    /// * Other clients take locks with a longer ttl.
+    /// * Other clients take locks with longer ttls than this handle.
     /// * Keys are deleted.
     /// * The user may not run `INFO`.
     #[default]
     Observed,
     /// Every node has a marker (`shearline:marker`), and every command about a lock checks the marker on the node. The
     /// marker contains the incarnation of the server that it was written on, the longest ttl of all clients, the number
-    /// of nodes, the size of a majority, and the name of the group ([`Builder::group`](crate::Builder::group)).
+    /// of nodes, the size of a majority, and the group's name ([`Builder::group`](crate::Builder::group)).
     ///
-    /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or
-    /// flushed (`FLUSHALL`), or has another data set. A client that finds no valid marker writes a new marker
-    /// with a *barrier* (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
+    /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or flushed
+    /// (`FLUSHALL`), or has loaded another data set. A client that finds no valid marker writes a new marker with
+    /// a *barrier* (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
     /// for [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier
     /// no client counts the answers of that node.
     ///
-    /// * The handle refuses ttls longer than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
-    ///   value of the markers. A client with a longer `max_ttl` writes this value to the markers, and writes barriers.
-    ///   All clients should use the same value.
+    /// * The handle refuses longer ttls than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
+    ///   value of the markers. A client with a longer `max_ttl` writes it to the markers, together with barriers. All
+    ///   clients should use the same value.
     /// * A client with another number of nodes or another group name
-    ///   gets [`LockError::OtherGroup`](crate::LockError::OtherGroup), and no lock. To change the number or the
-    ///   name, use `Redlock::reinit`.
+    ///   gets [`LockError::OtherGroup`](crate::LockError::OtherGroup), and no lock. Use `Redlock::reinit` to change the
+    ///   number or the name.
     /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
     ///   barrier of new nodes.
-    /// * A restart causes no barrier if the server, before and after the restart, has settings with which it loses
-    ///   nothing. The settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
-    ///   server must have no replicas, and must never have been promoted. A client checks these conditions with
-    ///   `CONFIG GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory
-    ///   is not restored from a copy. The exception further assumes that these settings do not change while the server
-    ///   runs, and that no replica is promoted *and restarted* before a client asks that replica.
+    /// * If a server's settings guarantee that it loses nothing, before and after the restart, the restart causes no
+    ///   barrier. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
+    ///   server must have no replicas, and must never have been promoted. A client checks these conditions with `CONFIG
+    ///   GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not
+    ///   restored from a copy. The exception further assumes that these settings do not change while the server runs,
+    ///   and that no replica is promoted *and restarted* before a client has asked that replica.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
@@ -147,13 +147,14 @@ pub enum RestartGuard {
     ///
     /// * A lock was deleted or evicted while the marker stayed.
     /// * Clients use the same keys without this guard.
-    /// * A server restarts from disk, or a replica is promoted, behind a proxy that hides the lost connection.
-    /// * A master becomes a replica, and a master again, between two commands.
+    /// * A server behind a proxy restarts from disk, or a replica behind it is promoted, and the proxy hides the lost
+    ///   connection.
+    /// * A master becomes a replica and then a master again, between two commands.
     /// * A barrier is deleted.
     ///
-    /// If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A client may
-    /// miss a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the clients with the
-    /// longest `max_ttl` first, and let them reach every node before the other clients start.
+    /// If clients have different values of `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A
+    /// client may not know a longer ttl if it is not on all nodes yet, or if a majority has forgotten it. So start the
+    /// clients with the longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
 
@@ -179,7 +180,7 @@ pub struct LockOptions {
     owner: Option<Owner>,
 }
 
-/// The options of a request in a compact form. The owner text is boxed, because it is large and rare.
+/// A compact form of a request's options. The owner text is boxed, because it is large and few locks have one.
 #[cfg(feature = "std")]
 #[derive(Debug)]
 pub(crate) struct PackedOptions {
@@ -209,7 +210,7 @@ struct Terms {
     tries: Option<u32>,
     /// The allowed number of extensions. [`u32::MAX`] means no limit.
     extensions: u32,
-    /// The number of nanoseconds that the lock is kept at most, or zero if the lock is not kept.
+    /// How long the lock is kept at most, in nanoseconds, or zero if the lock is not kept.
     keep: u64,
     fenced: bool,
     /// `true` if the request asks for a fencing token or sets an owner text, which few requests do.
@@ -258,20 +259,19 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Makes the call give up after the time `wait`, and removes the limit of tries of the handle.
-    /// If [`tries`](Self::tries) is set too, the call ends at the limit that it reaches first. If `wait` is zero, the
-    /// call makes one try.
+    /// Makes the call give up after the time `wait`, and removes the handle's limit of tries. If [`tries`](Self::tries)
+    /// is set too, the call ends at whichever limit comes first. If `wait` is zero, the call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
-    /// fails at once. A program that calls again should pause first.
+    /// fails immediately. A program that calls again should pause first.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
     }
 
-    /// Makes at most `tries` attempts, including the first one. A caller that waits for other callers sends no
-    /// attempts, so it gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
-    /// extension by the holder may also use up a try. With one try, the call does not wait. The handle refuses zero
+    /// Makes at most `tries` attempts, including the first one. If a caller waits for other callers, it sends no
+    /// attempts. It gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
+    /// extension by the current holder may also use up a try. With one try, the call does not wait. Zero is refused
     /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
@@ -280,7 +280,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock. Further extensions fail
     /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
-    /// limited. If the caller drops the outcome of an extension, the extension does not count, unless the lock is kept.
+    /// limited. An extension does not count if the caller drops its outcome, except for a kept lock.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
@@ -293,25 +293,25 @@ impl LockOptions {
     /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
     ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`
     ///   and `Lock::to_bytes` also end the extensions. Dropping a plain [`Lock`](crate::Lock) ends its extensions, but
-    ///   does not release the lock. A leaked guard or lock is still kept.
+    ///   does not release the lock. A leaked guard or lock is still extended.
     /// * A failed extension does not end the lock. The lock is valid until its end, and the handle tries to extend it
-    ///   again (at most 15 times, with shorter and shorter pauses). If a majority reports that the key is missing, the
-    ///   lock is lost.
+    ///   again (at most 15 times, with ever shorter pauses). If a majority reports that the key is missing, the lock is
+    ///   lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The handle reports the lock as lost two round trips after the key has changed on a majority.
-    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant, and
-    ///   cover 1,000 keys of a handle, because the table in each server is bounded. Without notifications, or if the
-    ///   number of [`extensions`](Self::extensions) is limited, the next extension finds the change. Between the change
-    ///   and the report another client can take the lock.
+    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant. They
+    ///   cover at most 1,000 keys of a handle, because each server has a bounded table for them. Without notifications,
+    ///   or if the number of [`extensions`](Self::extensions) is limited, the handle notices the change at the next
+    ///   extension. Between the change and the report another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
     ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
-    /// * `LockGuard::keep` and `LocalRedlock::keep` begin to keep a lock that is already held, or that came from
-    ///   another process.
+    /// * `LockGuard::keep` and `LocalRedlock::keep` keep a lock that is already held, or that another process handed
+    ///   over.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// A kept lock costs small allocations when it is granted. From 50 ms after the grant on, each extension costs one
-    /// command to each node. Extensions that are due in one turn share one write to each node.
+    /// A kept lock costs small allocations when it is granted. Each extension later than 50 ms after the grant costs
+    /// one command to each node. Extensions that are due in the same turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -347,33 +347,33 @@ impl LockOptions {
     }
 
     /// Adds a fencing token to the lock: a number that is larger than the tokens of all earlier locks on the same
-    /// resource, whatever the clocks show. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its use,
+    /// resource, even if clocks are wrong. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its use,
     /// and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
     ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
     ///   for fenced locks, but votes on other locks.
-    /// * A node loses its floor when it restarts, even if it keeps its data. If the node refuses a fencing token to
-    ///   a handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest
-    ///   ttl can repair a node. Until the repair, the node is [`Unusable::InRepair`](crate::Unusable::InRepair).
-    ///   If a majority has restarted at once, an operator must create the floors again. The
+    /// * A node loses its floor when it restarts, even if it keeps its data. If the node then gives a handle no fencing
+    ///   token, the handle uses the other nodes to repair it. Only a handle that lives longer than the longest ttl can
+    ///   repair a node. Until then, the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has
+    ///   restarted at the same time, an operator must create the floors again. The
     ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create
     ///   floors, and how to see which nodes have a floor.
-    /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
+    /// * A repair waits for the longest ttl, so that every attempt from before the restart has expired. The longest ttl
     ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
     ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
     ///   clients.
     /// * A fenced lock and a plain lock on the same resource exclude each other.
-    /// * The fencing token of a permit is larger than the fencing tokens of all earlier holders of
-    ///   its [slot](crate::PermitGuard::slot), but perhaps not larger than the tokens of other slots.
+    /// * A permit's fencing token is larger than all earlier tokens of its [slot](crate::PermitGuard::slot), but may be
+    ///   smaller than tokens of other slots.
     /// * Every node runs a script, and its user needs permission for the keys
-    ///   `shearline:*`: [`manual::permissions`](crate::manual::permissions). On a handle [without
-    ///   scripts](crate::Builder::without_scripts) the request is invalid
+    ///   `shearline:*`: [`manual::permissions`](crate::manual::permissions). A handle [without
+    ///   scripts](crate::Builder::without_scripts) refuses the request
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
-    /// For a fenced lock, each node runs a script instead of a `SET`. In rare cases no majority returns the same
-    /// fencing token. In this case, the call makes a second round trip, whose time is subtracted from the validity
-    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
+    /// For a fenced lock, each node runs a script instead of a `SET`. Rarely, no majority returns the same fencing
+    /// token. Then the call makes a second round trip, which shortens the validity
+    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Repeated locking of one name, or of names of
     /// the same length, still allocates nothing.
     ///
     /// ```no_run
@@ -415,7 +415,7 @@ impl LockOptions {
         self
     }
 
-    /// Returns the options of the lock of a leader: kept, fenced, and with this `owner`.
+    /// Returns the options for a leader's lock: kept, fenced, and with this `owner`.
     #[cfg(feature = "std")]
     pub(crate) fn of_leader(&self, owner: impl AsRef<[u8]>) -> Self {
         let options = self.fenced().owner(owner);
@@ -444,7 +444,7 @@ impl LockOptions {
         self.terms.rare
     }
 
-    /// Checks the request for a fencing token, and the owner text, for a handle that may be `without_scripts`.
+    /// Checks the request for a fencing token and the owner text against a handle that may be `without_scripts`.
     ///
     /// # Errors
     ///
@@ -474,7 +474,7 @@ impl LockOptions {
         self.terms.ttl
     }
 
-    /// Returns the time limit of a call to a handle with this `retry`, or `None` if only the number of tries is
+    /// Returns how long a call to a handle with this `retry` may take, or `None` if only the number of tries is
     /// limited.
     pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
         match (self.terms.wait, self.terms.tries) {
@@ -498,7 +498,7 @@ impl LockOptions {
         self.terms.extensions
     }
 
-    /// Returns the number of nanoseconds that the lock is kept at most, or zero if the lock is not kept.
+    /// Returns how long the lock is kept at most, in nanoseconds, or zero if the lock is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.terms.keep
     }
@@ -507,7 +507,7 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns the time limit of the call, or `None` if the tries or the handle's [`Retry`] limit the call.
+    /// Returns how long the call may take, or `None` if the tries or the handle's [`Retry`] limit it.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.terms.wait

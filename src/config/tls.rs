@@ -1,6 +1,6 @@
-//! The TLS settings of a node: authorities, client certificate and name.
+//! The TLS settings of a node: certificate authorities, client certificate and name.
 //!
-//! This module stores only paths and contents. The driver reads the files when a handle is built.
+//! This module stores only paths and PEM texts. The driver reads the files when a handle is built.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     pub(crate) key: Pem,
 }
 
-/// The TLS settings in the URL of one node. `None` means that [`TlsOptions`] decides.
+/// The TLS settings in the URL of one node. `None` means that [`TlsOptions`] applies.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NodeTls {
     pub(crate) authorities: Option<Pem>,
@@ -28,11 +28,12 @@ pub(crate) struct NodeTls {
     pub(crate) name: Option<String>,
 }
 
-/// The TLS options for nodes with a `rediss://` URL: which authorities to trust, and the client certificate. Pass these
-/// options to [`Builder::tls`](crate::Builder::tls).
+/// The TLS options for nodes with a `rediss://` URL: the certificate authorities to trust, and the client certificate.
+/// Pass these options to [`Builder::tls`](crate::Builder::tls).
 ///
-/// Settings in a URL (`rediss://host?ca=..&cert=..&key=..&name=..`) have precedence. The defaults are the authorities
-/// that the system trusts, no client certificate, and the host of the URL as the name.
+/// Settings in a URL (`rediss://host?ca=..&cert=..&key=..&name=..`) have precedence. By default, a node needs a
+/// certificate from an authority that the system trusts, for the host in its URL, and the handle sends no client
+/// certificate.
 ///
 /// All certificates and keys are in PEM form. Files are read when the handle is built, and again for each later
 /// connection, so new connections use a changed file. See [`manual::tls`](crate::manual::tls).
@@ -56,8 +57,8 @@ pub(crate) struct NodeTls {
 pub struct TlsOptions(pub(crate) NodeTls);
 
 impl TlsOptions {
-    /// Returns the defaults: the authorities of the system, no client certificate, and the host of each URL as the
-    /// name.
+    /// Returns the default options: the system's certificate authorities, no client certificate, and the host of each
+    /// URL as the name.
     pub fn new() -> Self {
         Self::default()
     }
@@ -75,9 +76,9 @@ impl TlsOptions {
         self
     }
 
-    /// Sends the certificate in the first PEM file to nodes that ask for a certificate, and signs with the key in the
-    /// second file. The intermediate certificates follow the client certificate in the first file. The key must not be
-    /// protected by a password.
+    /// If a node asks for a client certificate, sends the certificate in the first PEM file, and signs with the key in
+    /// the second file. The first file also contains the intermediate certificates, after the client certificate. The
+    /// key must not be protected by a password.
     pub fn identity_files(
         mut self,
         certificate: impl Into<String>,
@@ -122,7 +123,7 @@ impl fmt::Debug for Pem {
 }
 
 impl NodeTls {
-    /// Returns these settings, with missing settings taken from `options`.
+    /// Returns these settings, and takes missing settings from `options`.
     pub(crate) fn or(&self, options: &TlsOptions) -> Self {
         let (own, other) = (self.clone(), options.0.clone());
         Self {

@@ -71,8 +71,8 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text after its slashes. The form of labels, `unix:/path`, has no authority and is
-/// returned as a whole.
+/// Returns the scheme and the text after its slashes. A label such as `unix:/path` has no authority, so this function
+/// returns it as a whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -100,8 +100,8 @@ fn scheme_of(name: &str) -> Option<Scheme> {
 
 /// Returns the credentials, the host with the port, and the rest, which begins with `/`, `?` or `#`.
 ///
-/// An `@` in the rest means that a password was not escaped. Without this check, a piece of the password would become a
-/// path or a database, which the address would show.
+/// If the rest contains an `@`, a password was not escaped. Without this check, a part of the password would become a
+/// path or a database number, and the address would show it.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
@@ -113,8 +113,8 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     })
 }
 
-/// Parses `user`, `user:password` or `:password`. If user and password are empty, as in a template with empty
-/// variables, the handle does not log in.
+/// Parses `user`, `user:password` or `:password`. If both are empty, as in a template with empty variables, the handle
+/// does not log in.
 fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;
@@ -149,7 +149,7 @@ fn tcp_address(place: &str) -> Result<Address, UrlFault> {
         });
     }
     let (name, port) = match place.split_once(':') {
-        // Without brackets around an IPv6 address, it is unclear where the port begins.
+        // In an IPv6 address without brackets, it is unclear where the port begins.
         Some((_, port)) if port.contains(':') => return Err(UrlFault::Host),
         Some((name, port)) => (name, Some(port)),
         None => (place, None),
@@ -163,7 +163,7 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     if let Ok(ip) = name.parse::<Ipv4Addr>() {
         return Ok(Host::Ip(IpAddr::V4(ip)));
     }
-    // A dot at the end of a name marks it as fully qualified.
+    // A name may end with a dot, which marks it as fully qualified.
     let labels = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -178,8 +178,8 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Returns `true` if resolvers read a name with this last label as an IP address, such as `127.1`, `010.0.0.1` or
-/// `0x7f.1`. Resolvers disagree about the meaning of such addresses.
+/// Returns `true` if this is the last label of a name that resolvers read as an IP address, such as `127.1`,
+/// `010.0.0.1` or `0x7f.1`. Resolvers disagree about the meaning of such addresses.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {
         Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),
@@ -242,7 +242,7 @@ fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     })
 }
 
-/// Returns the value, which is a path or a name and must not be empty.
+/// Returns the parameter's value, which is a path or a name and must not be empty.
 #[cfg(feature = "tls")]
 fn file(value: &str) -> Result<String, UrlFault> {
     match percent_decoded(value)? {
@@ -269,7 +269,7 @@ fn database(digits: &str) -> Result<u32, UrlFault> {
         .ok_or(UrlFault::Database)
 }
 
-/// Parses digits only, because `parse` would also accept a plus sign.
+/// Parses only digits, because `parse` would also accept a plus sign.
 fn number(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -417,7 +417,7 @@ mod tests {
         assert!(node.tls() == Some(&expected));
     }
 
-    /// Each row has a fault, and texts with this fault, divided by `|`.
+    /// Each entry has a fault and the texts with this fault, separated by `|`.
     #[test]
     fn bad_urls() {
         for row in [
@@ -467,7 +467,7 @@ mod tests {
         }
     }
 
-    /// Checks the longest texts that are accepted, and texts with one byte more.
+    /// Checks the longest texts that are accepted, and texts that are one byte longer.
     #[test]
     fn lengths() {
         let letters = |count| "x".repeat(count);
@@ -497,7 +497,7 @@ mod tests {
         text.bytes().map(|byte| format!("%{byte:02x}")).collect()
     }
 
-    /// Text that is, or nearly is, a URL.
+    /// Generates texts that are, or nearly are, URLs.
     fn url_like() -> impl Strategy<Value = String> {
         let scheme = "(redis://|valkey://|unix://|unix:/|UNIX:|)";
         let rest = r"[a-c0-2:/@%?#=.&\[\]x-]{0,24}";
@@ -519,7 +519,7 @@ mod tests {
             }
         }
 
-        /// Escaped parts come back unchanged.
+        /// Escaped parts are decoded to the original text.
         #[test]
         fn escaped_parts_come_back(user: String, password: String, path: String) {
             let userinfo = format!("{}:{}", escaped(&user), escaped(&password));

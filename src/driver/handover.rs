@@ -68,16 +68,16 @@ impl Lock {
     }
 
     /// Returns the lock as bytes, for another process on this machine or for later use. The bytes contain the resource,
-    /// the token, the time at which the lock ends, the identity of the clock that measures this time, the
-    /// [lock delay](crate::Builder::lock_delay), and the nodes that have granted the lock. The bytes do not contain the limit on the number of extensions
-    /// ([`extensions`](crate::LockOptions::extensions)).
+    /// the token, the time at which the lock ends, the identity of the clock that measures this time, the [lock
+    /// delay](crate::Builder::lock_delay), and the nodes that have granted the lock. They do not contain the limit on
+    /// the number of extensions ([`extensions`](crate::LockOptions::extensions)).
     ///
     /// The bytes identify nodes by their order in the configuration, so a handle that extends the lock later needs the
     /// nodes in the same order.
     ///
     /// Detach the lock from its handle first. If the lock is [kept](crate::LockOptions::keep), its handle then stops
-    /// extending it, but cannot take back an extension that is under way. Keep the bytes as secret as the passwords of
-    /// the nodes, because a program that has the bytes can release the lock.
+    /// extending it, but cannot take back an extension that is already in progress. Keep the bytes as secret as the
+    /// passwords of the nodes, because a program that has the bytes can release the lock.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.end_keeping();
@@ -271,8 +271,8 @@ mod tests {
         )
     }
 
-    /// Under the same clock, a lock keeps its resources, its lock delay and its fencing token. Reading fails after
-    /// every cut and every changed byte.
+    /// Under the same clock, a lock keeps its resources, its lock delay and its fencing token. Reading fails if the
+    /// bytes are cut anywhere, or if any byte is changed.
     #[test]
     fn a_lock_comes_back_as_it_went() {
         let long = (0..RESOURCES_MAX).map(|at| [at as u8; RESOURCE_BYTES_MAX]);

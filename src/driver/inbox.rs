@@ -14,7 +14,7 @@ const KEPT_BYTES: usize = 256 << 10;
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Inbox {
-    /// The events. The received bytes of an event are in `bytes`, at the range of the event.
+    /// The events. The received bytes of an event are in `bytes`, in the range that is stored with the event.
     inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
     /// Nodes that are writable again. The wire writes the unsent bytes for these nodes before the engine
@@ -44,8 +44,8 @@ impl Inbox {
         self.inputs.push((input, start..self.bytes.len()));
     }
 
-    /// Passes all events to `engine`. This function reads the clock while it has the engine, so that the time of the
-    /// engine never runs backwards.
+    /// Passes all events to `engine`. This function reads the clock only after it has got the engine, so that the
+    /// engine's time never runs backwards.
     pub(super) fn hand_in(&mut self, engine: &mut Engine) {
         if let Some(seed) = self.seed.take() {
             engine.reseed(seed);

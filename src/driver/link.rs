@@ -66,7 +66,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 enum State {
-    /// The engine wants no connection.
+    /// The engine has requested no connection.
     Idle,
     /// The name is being looked up.
     Resolving,
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Begins to connect. This function may report `Connected` or `Disconnected` at once.
+    /// Begins to connect. This function may report `Connected` or `Disconnected` immediately.
     pub(super) fn open(&mut self, tools: &mut Tools<'_>) {
         debug_assert!(
             matches!(self.state, State::Idle),
@@ -227,7 +227,7 @@ impl Link {
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
-        // If reading only finds the end of the connection, reports the error of the write, which says more.
+        // If reading only finds the end of the connection, reports the error of the write, which is more specific.
         let reason = end
             .filter(|end| *end != LinkFault::Closed)
             .unwrap_or(reason);
@@ -317,7 +317,7 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // The name may have other addresses now, so the address that worked may have another index, or none.
+            // Searches for the address that worked, because the name may have other addresses now, in another order.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);

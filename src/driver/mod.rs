@@ -1,7 +1,7 @@
 //! The driver combines an engine with sockets and a clock.
 //!
-//! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due,
-//! reads, fires timers, and writes.
+//! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due.
+//! Then it reads, fires timers, and writes.
 //!
 //! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` contains the facts about TCP
 //!   that both modules need.
@@ -16,7 +16,7 @@
 //!
 //! * **Nothing blocks** except [`Driver::turn`], which blocks up to its limit, and the calls that wait by
 //!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
-//! * **Few system calls**: a round makes one write and one read for each node, and waits for events.
+//! * **Few system calls**: for a round, the driver makes one write and one read for each node, and waits for events.
 //! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
 //! # Not here
@@ -87,7 +87,7 @@ pub(crate) use wire::Wire;
 /// An engine with its sockets and its clock, for use in an event loop.
 ///
 /// Begin operations with [`acquire`](Self::acquire), [`extend`](Self::extend) and [`release`](Self::release), each of
-/// which returns a [`RoundId`] at once. Write the requests with [`flush`](Self::flush), or let the
+/// which returns a [`RoundId`] immediately. Write the requests with [`flush`](Self::flush), or let the
 /// next [`turn`](Self::turn) write them. After each turn, take the [`Event`]s with [`poll_event`](Self::poll_event)
 /// until it returns `None`.
 ///
@@ -182,9 +182,9 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or
-    /// another 50 ms have passed. Returns after the connect timeout at the latest, and at once if a majority
-    /// is unusable (wrong credentials, for example). Nodes of another group count as ready for this call,
+    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
+    /// ms have passed. Returns after the connect timeout at the latest, and immediately if a majority is unusable (for
+    /// example, because of wrong credentials). Nodes of another group count as ready for this call,
     /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
@@ -202,8 +202,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns an error if the poll has failed because memory is short. After such an error, the driver is still
-    /// usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
+    /// Returns an error if the poll has failed because the system is short of memory. After such an error, the driver
+    /// is still usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
@@ -211,8 +211,8 @@ impl Driver {
     /// Returns the longest time that a turn may sleep, or `None` if no timer is armed.
     ///
     /// The result is zero if the next turn has work to do. While a lock is held or an operation is open, the result is
-    /// at most 100 ms, because the timeout of a sleep may stop while the machine is suspended. The clock of the locks
-    /// does not stop.
+    /// at most 100 ms, because the timeout of a sleep may stop while the machine is suspended, but the clock of the
+    /// locks does not.
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         self.inner.until_deadline()
@@ -325,8 +325,8 @@ impl Driver {
     }
 
     /// Asks the nodes for the remaining ttl of `lock`. The outcome is an [`Event::Confirmed`]. The answers of a
-    /// majority set the end of the lock, which may be later or earlier than before. A confirmation makes a lock valid
-    /// that [`Lock::from_bytes`] read under another clock. If the outcome is [`ExtendError::Lost`]
+    /// majority determine when the lock ends, which may be later or earlier than before. If [`Lock::from_bytes`] has
+    /// read the lock under another clock, a confirmation makes it valid again. If the outcome is [`ExtendError::Lost`]
     /// or [`ExtendError::Expired`], the lock has ended, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
@@ -337,7 +337,7 @@ impl Driver {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
-    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`.
+    /// Requests one [`Event::AtRisk`] for the time when the validity of `lock` falls below `left`.
     /// See [`Engine::alert_below`].
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         if let Ok(mut inner) = self.begin() {
@@ -378,8 +378,8 @@ impl Driver {
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`] as soon as the state on the nodes differs
-    /// from `known`. Pass the previous outcome, or `None` to get the current state at once. To continue, call `watch`
-    /// again with each outcome. To stop, [`cancel`](Self::cancel) the operation.
+    /// from `known`. Pass the previous outcome, or `None` to get the current state immediately. To continue, call
+    /// `watch` again with each outcome. To stop, [`cancel`](Self::cancel) the operation.
     /// See [`Redlock::watch`](crate::Redlock::watch).
     ///
     /// # Errors
@@ -487,7 +487,7 @@ impl Driver {
         self.begin()?.ask(Engine::reinit)
     }
 
-    /// Writes the bytes that the engine wants to send, without waiting and without reading.
+    /// Writes the bytes that the engine has queued, without waiting and without reading.
     pub fn flush(&mut self) {
         if let Ok(mut inner) = self.begin() {
             inner.flush();

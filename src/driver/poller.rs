@@ -1,4 +1,4 @@
-//! The poll is separate from the sockets, so that one thread can sleep in the poll while another moves bytes.
+//! The poll is separate from the sockets, so that one thread can sleep in the poll while another reads and writes.
 //!
 //! The method [`Poller::sleep`] returns the sockets that became ready, and [`Wire::note`](super::Wire::note) records
 //! them.
@@ -27,7 +27,7 @@ pub(super) const WAKER: Token = Token(NODES_MAX);
 /// The token of the first node's probe.
 pub(super) const PROBES: usize = NODES_MAX + 1;
 
-/// Returns random bytes of the operating system.
+/// Returns random bytes from the operating system.
 pub(crate) fn fresh_seed() -> io::Result<[u8; 32]> {
     let mut seed = [0; 32];
     SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
@@ -55,7 +55,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Returns a readiness with which the wire reads from every one of `nodes`, even without an event.
+    /// Returns a readiness that makes the wire read from all nodes, even without an event.
     pub(crate) fn all_readable(nodes: usize) -> Self {
         Self {
             readable: NodeSet::first(nodes),
@@ -111,9 +111,9 @@ impl Poller {
         self.poll.registry()
     }
 
-    /// Sleeps until a socket is ready or `limit` has passed, and returns the ready sockets. A sleep may end up to a
-    /// millisecond before `limit`, because the poll has a resolution of milliseconds and must not be late. The next
-    /// call then sleeps exactly for the remaining time.
+    /// Sleeps until a socket is ready or `limit` has passed, and returns the ready sockets. A sleep may be up to a
+    /// millisecond too short, because the poll has a resolution of milliseconds and must not be late. The next call
+    /// then sleeps exactly for the remaining time.
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}

@@ -49,7 +49,7 @@ impl Probe {
             Target::Unix(path) => Socket::connect_unix(&path, registry, self.token),
         };
         (self.socket, self.question) = (socket.ok(), bytes);
-        // A unix socket is connected at once, without an event.
+        // A unix socket is connected immediately, without an event.
         if self.ask().is_err() {
             self.close(registry);
         }

@@ -26,7 +26,7 @@ impl Readying {
         }
     }
 
-    /// Returns the end of the wait, from the states of the engine's nodes.
+    /// Returns when the wait ends, according to the states of the engine's nodes.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
         let nodes = engine.nodes();
         self.wait_until(
@@ -36,7 +36,7 @@ impl Readying {
         )
     }
 
-    /// Returns the end of the wait, from the states of the `nodes`.
+    /// Returns when the wait ends, according to the states of the `nodes`.
     fn wait_until(
         &mut self,
         now: Instant,
@@ -58,7 +58,8 @@ impl Readying {
         if count - unusable < quorum {
             return now; // An operator has to repair something, so waiting does not help.
         }
-        // `reinit`, which makes nodes of another group usable, needs every node.
+        // If nodes of another group prevent a majority, the driver also waits for the other nodes, because `reinit`
+        // needs every node.
         if quorum <= ready || count - unusable - foreign < quorum {
             if self.answered.count_ones() as usize == count {
                 return now;

@@ -18,7 +18,7 @@ use mio::Waker;
 use crate::config::{Address, Credentials, Host, NodeConfig, Provider};
 use crate::error::LinkFault;
 
-/// The largest number of addresses of one name that are tried. The name of a single server has fewer addresses.
+/// The maximum number of addresses of one name that the link tries. The name of a single server has fewer addresses.
 const ADDRESSES_MAX: usize = 16;
 
 /// The addresses of a name. The list is never empty.

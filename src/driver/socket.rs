@@ -1,10 +1,11 @@
 //! A non-blocking stream socket, with its system calls and the meaning of their results.
 //!
-//! * A read or a write never blocks and is never cut short by a signal.
-//! * A socket with TLS has the same methods as a socket without TLS. A TLS socket is connected after the TLS handshake.
+//! * A read or a write never blocks and is never interrupted by a signal.
+//! * A socket with TLS has the same methods as a socket without TLS. A TLS socket counts as connected only after the
+//!   TLS handshake.
 //! * A socket can be closed in two ways. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent
 //!   yet, and an orderly close ([`Socket::close`]) sends them. Dropping a socket only closes the descriptor, because a
-//!   forked child may do no more.
+//!   forked child must do no more.
 //!
 //! # Not here
 //!
@@ -49,8 +50,8 @@ enum Stream {
 }
 
 impl Socket {
-    /// Begins a TCP connection. Then call [`Self::is_connected`] when the socket becomes writable, or with TLS after
-    /// each event of the socket.
+    /// Begins a TCP connection. Afterwards, call [`Self::is_connected`] when the socket becomes writable, or with TLS
+    /// after each event of the socket.
     pub(super) fn connect(
         address: SocketAddr,
         terms: Option<Terms>,
@@ -63,12 +64,12 @@ impl Socket {
             }
             Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
         };
-        // Registers for reading and writing at once. TCP events are edge-triggered, so an interest in writing causes no
-        // repeated wake-ups.
+        // Registers for reading and writing together, in one call. TCP events are edge-triggered, so an interest in
+        // writing causes no repeated wake-ups.
         Self(stream).registered(READ_AND_WRITE, registry, token)
     }
 
-    /// Connects to a unix socket. The connection is up at once.
+    /// Connects to a unix socket. The connection is up immediately.
     pub(super) fn connect_unix(
         path: &str,
         registry: &Registry,
@@ -233,8 +234,8 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
             Ok(len) if len != 0 => sent += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // Returns no error yet, because the bytes that the kernel has taken may still arrive. An event reports the
-            // end of the connection.
+            // Returns no error yet, because the bytes that the kernel has accepted may still arrive. An event reports
+            // the end of the connection.
             Ok(_) | Err(_) if sent != 0 => break,
             Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),

@@ -44,7 +44,7 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) => return Err(error),
     };
     // If no server listens on a local port, the kernel may choose that port as the client's own, and the socket
-    // connects to itself. A socket that is connected to itself would keep the server from listening again.
+    // connects to itself. Such a socket would prevent the server from listening again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }
@@ -69,7 +69,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the meaning of an error that occurs while a connection is being opened.
+/// Interprets an error that occurred while a connection was being opened.
 pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) => LinkFault::NotFound,
@@ -78,7 +78,7 @@ pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// Returns the meaning of an error that occurs on an open connection.
+/// Interprets an error that occurred on an open connection.
 pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => LinkFault::Refused,

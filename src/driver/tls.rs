@@ -48,11 +48,11 @@ use crate::config::Config;
 use crate::error::{ConfigError, LinkFault};
 use crate::time::Instant;
 
-/// The largest number of plaintext bytes that are encrypted at once: one record.
+/// The maximum number of plaintext bytes that are encrypted in one step: one record.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// The time after a check of a node's certificate during which sessions may be resumed. This time is limited because
-/// resuming a session checks no certificate.
+/// How long sessions may be resumed after a node's certificate was checked. A resumed session does not check the
+/// certificate again, so this time is limited.
 const SESSIONS_MAX: Duration = Duration::from_secs(3600);
 
 /// The parts that the connections to one node share. See the [module](self).
@@ -159,7 +159,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Begins a TCP connection. Then call [`Self::is_connected`] after each event of the connection.
+    /// Begins a TCP connection. Call [`Self::is_connected`] after each event of the connection.
     pub(super) fn connect(address: SocketAddr, terms: Terms) -> Result<Self, LinkFault> {
         let stream = TcpStream::connect(address).map_err(|error| tcp::opening_error(&error))?;
         let tls = ClientConnection::new(terms.config, terms.name)
@@ -247,8 +247,8 @@ impl Session {
             match self.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
-                // Returns no error yet, because the bytes that were taken may still arrive. An event reports the end of
-                // the connection.
+                // Returns no error yet, because the bytes that were accepted may still arrive. An event reports the end
+                // of the connection.
                 Err(_) if taken != 0 => return Ok(taken),
                 Err(reason) => return Err(reason),
             }
@@ -309,13 +309,14 @@ impl Session {
             Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
         }
         let processed = self.tls.process_new_packets();
-        // TLS may have its own records to send, such as a key update or an alert. Records that cannot be written now go
-        // with the next write. If the write fails, the next read reports the failure.
+        // TLS may have its own records to send, such as a key update or an alert. Records that cannot be written now
+        // are sent with the next write. If the write fails, the next read reports the failure.
         let _ = self.flush();
         match processed {
             Ok(state) => {
                 if state.peer_has_closed() {
-                    // The node has sent `close_notify`, and may leave the TCP connection open.
+                    // The node has sent `close_notify`. This counts as the end, because the node may leave the TCP
+                    // connection open.
                     self.end = Some(Received::End);
                 }
                 Ok(true)

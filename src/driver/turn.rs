@@ -1,7 +1,7 @@
 //! The loop of one thread, with an engine, its sockets and its clock.
 //!
-//! A turn sleeps, reads, fires timers and writes, in this order. Reading comes before timers, so that a process that
-//! was stalled does not time out an answer that has arrived.
+//! A turn sleeps, reads, fires timers and writes, in this order. Reading comes before timers, so that after a stall of
+//! the process, an answer that has already arrived does not time out.
 //!
 //! # Not here
 //!

@@ -1,10 +1,10 @@
 //! The wire owns the sockets of all nodes, carries out the orders of an engine, and collects events.
 //!
 //! The wire interprets every [`Output`], for two kinds of callers. A caller that owns its engine calls [`Wire::flush`],
-//! which writes bytes at once. A shared handle has its engine behind a mutex, and makes no system calls under the
-//! mutex. The thread that has the wire alternates between two steps. Under the mutex, [`Wire::hand_in`] passes received
-//! bytes to the engine and [`Wire::copy`] copies out the orders of the engine. Without the mutex, [`Wire::run`] makes
-//! the system calls.
+//! which writes bytes immediately. A shared handle has its engine behind a mutex, and makes no system calls while this
+//! mutex is locked. The thread that has the wire alternates between two steps. With the mutex locked, [`Wire::hand_in`]
+//! passes received bytes to the engine, and [`Wire::copy`] copies out the orders of the engine. With the mutex
+//! unlocked, [`Wire::run`] makes the system calls.
 //!
 //! # Guarantees
 //!
@@ -34,7 +34,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
-/// The number of bytes read at once. A reply to a `SET` has five bytes, so the buffer has room for thousands of
+/// The maximum number of bytes of one read. A reply to a `SET` has five bytes, so the buffer has room for thousands of
 /// replies.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -170,7 +170,7 @@ impl Wire {
         }
     }
 
-    /// Takes the orders of `engine`. `write` returns the number of bytes for a node that it has accepted.
+    /// Takes the orders of `engine`. `write` gets bytes for a node, and returns how many of them it has accepted.
     fn interpret(
         &mut self,
         engine: &mut Engine,

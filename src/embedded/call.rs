@@ -1,7 +1,7 @@
 //! A command that the node is executing: its steps on keys, and the values that many commands read or return.
 //!
-//! The first access to an expired key removes the key. Each change of a key causes pushes and affects watches, and so
-//! does the removal of an expired key.
+//! The first access to an expired key removes it. Each change of a key causes pushes and affects watches, and so does
+//! the removal of an expired key.
 
 use crate::time::Instant;
 
@@ -134,7 +134,7 @@ impl Call<'_> {
         Some(end.map_or(-1, |end| end.saturating_sub(now).max(0)))
     }
 
-    /// Sets the text of `key` and its expiry. If the expiry has passed, Valkey removes the key at once, and Redis
+    /// Sets the text of `key` and its expiry. If the expiry has passed, Valkey removes the key immediately, and Redis
     /// removes the key at the next access.
     pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
         if self.store.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {

@@ -1,7 +1,7 @@
 //! Finds and runs commands, including the queued commands of `EXEC`. This file also contains the commands about the
 //! connection or the whole node.
 //!
-//! The errors are checked in the same order as in the server: first an unknown name, then a wrong number of arguments,
+//! The node checks for errors in the same order as the server: first an unknown name, then a wrong number of arguments,
 //! and then a missing password.
 
 #![expect(
@@ -116,7 +116,7 @@ impl Command {
 
 impl Store {
     /// Executes one command, which begins with its name, and appends the reply to `out`. If the command has caused a
-    /// push to the client itself (its own `FLUSHALL`), the push follows. An empty command has no reply.
+    /// push to its own client, as `FLUSHALL` may, the push follows the reply. An empty command has no reply.
     pub fn execute(
         &mut self,
         session: &mut Session,

@@ -1,9 +1,9 @@
 //! A connection of an embedded node: the socket of a client, and the buffers for both directions.
 //!
 //! Both buffers are bounded. While [`OUT_BYTES_MAX`] bytes of replies wait for a client that does not read, the node
-//! executes no command of this client. The node reads more bytes only after it has executed the bytes that it has read.
-//! If [`PUSHED_BYTES_MAX`] bytes wait when a push comes, the node closes the connection, because other clients cause
-//! pushes.
+//! executes no command of this client. The node reads more bytes only after it has executed all the bytes that it has
+//! already read. Commands of other clients cause pushes, so stopping this client does not stop its pushes.
+//! If [`PUSHED_BYTES_MAX`] bytes are waiting when a push comes, the node closes the connection.
 
 use std::io::{self, Read, Write};
 use std::vec::Vec;
@@ -16,11 +16,12 @@ use crate::time::Instant;
 use super::session::Session;
 use super::store::Store;
 
-/// If this many bytes of replies wait, the node executes no further command. The last reply may exceed this limit.
+/// If this many bytes of replies are waiting, the node executes no further command. The last reply may exceed this
+/// limit.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// If this many bytes wait, the node adds no push, because the client reads neither replies nor pushes. This limit is
-/// larger than [`OUT_BYTES_MAX`] and the longest reply together.
+/// If this many bytes are waiting when a push comes, the node closes the connection, because the client does not read.
+/// This limit is larger than [`OUT_BYTES_MAX`] and the longest reply together.
 const PUSHED_BYTES_MAX: usize = 2 << 20;
 
 /// The number of bytes to read at a time. If a client sends more, the other clients get their turn before the node
@@ -77,7 +78,7 @@ impl Connection {
         let read = if has_read { self.read() } else { Ok(()) };
         self.run(store, now);
         let written = read.and_then(|()| self.write());
-        // The poll reports arrived bytes only once, so the connection stays ready if it could not read them.
+        // The poll reports arrived bytes only once, so the connection stays ready if it had no chance to read them.
         self.ready |= self.may_run() || !has_read && self.may_read();
         written.is_ok() && !(self.closing && self.out.is_empty())
     }
@@ -174,7 +175,7 @@ mod tests {
             (connection.closing, connection.out.len()),
             (true, PUSHED_BYTES_MAX)
         );
-        // The bytes that were queued before are sent, then the connection ends.
+        // The connection first sends the queued bytes, and then ends.
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
             client.read_to_end(&mut bytes).map(|_| bytes.len())
@@ -199,7 +200,7 @@ mod tests {
             client.write_all(&bytes).unwrap();
             client
         });
-        // The replies are far longer than the kernel's buffers, so they must pile up here.
+        // The replies are far longer than the kernel's buffers, so they must pile up in `out`.
         while connection.out.len() < OUT_BYTES_MAX {
             assert!(connection.serve(&mut store, Instant::ZERO));
             assert!(connection.out.len() < OUT_BYTES_MAX + VALUE_BYTES + 16);

@@ -14,7 +14,7 @@ pub enum Flavour {
     Valkey81,
     /// Valkey 9.1, which also has `MSETEX`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey91,
-    /// Redis 8.4 **from its documentation**, not compared with a server. It has `DELEX`, `SET .. IFEQ` and `MSETEX`.
+    /// Redis 8.4 **from its documentation**, never compared with a server. It has `DELEX`, `SET .. IFEQ` and `MSETEX`.
     /// Otherwise like [`Redis`](Self::Redis).
     Redis84,
     /// A Redis without the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise
@@ -27,7 +27,8 @@ impl Flavour {
         matches!(self, Self::Valkey | Self::Valkey81 | Self::Valkey91)
     }
 
-    /// Returns `true` if this flavour has `command`, which only some flavours have. `ifeq` is the option of `SET`.
+    /// Returns `true` if this flavour has `command`. Only commands that some flavours lack are checked. `ifeq` is the
+    /// option of `SET`.
     pub(super) fn knows(self, command: &str) -> bool {
         match command {
             "client" | "info" => self != Self::Proxied,
@@ -40,7 +41,7 @@ impl Flavour {
     }
 }
 
-/// The reason with which the store refuses a command, even if its [`Flavour`] has the command.
+/// Why the store refuses a command, even if its [`Flavour`] has it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Refused {

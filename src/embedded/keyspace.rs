@@ -1,12 +1,13 @@
 //! Keys, their values, and their expiry.
 //!
 //! The maps are sorted, so that every iteration has the same order. As in a server, a key has expired when the clock
-//! is *past* the expiry of the key, to the millisecond. These types have no `Debug`, because values are tokens.
+//! is *past* its expiry, in whole milliseconds. These types do not implement `Debug`, because values are tokens, which
+//! must not be printed.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// The number of databases, which is the default of servers.
+/// The number of databases, the same as a server's default.
 pub(super) const DATABASES: u32 = 16;
 
 /// A time on the store's clock, in milliseconds. The number is signed, as in servers.

@@ -1,13 +1,12 @@
 //! A small lock node inside your process, **for development, tests, demos and the simulator**. An embedded node is not
-//! a production server: it writes nothing to disk, replicates nothing, and protects itself against hostile clients only
-//! by a bound on their buffers.
+//! a production server: it writes nothing to disk, replicates nothing, and limits only the buffers of hostile clients.
 //!
 //! An [`EmbeddedNode`] listens on the loopback interface, on its own thread. A test can stop the node, restart it with
 //! or without its memory, and stall it.
 //!
 //! An embedded node runs the commands and scripts that this library uses, and a few more commands for tests. The node
-//! sends the same replies and pushes as `redis-server` 7.0.15, byte for byte. Only in errors, the words after the first
-//! word may differ. A test sends the same random commands to both (`tests/it/embedded.rs`).
+//! sends the same replies and pushes as `redis-server` 7.0.15, byte for byte. Only the texts of errors may differ after
+//! the first word. A test sends the same random commands to both (`tests/it/embedded.rs`).
 //!
 //! The tests of this library can also choose another *flavour*. The flavours for Valkey 8.1, 9.0 and 9.1 are compared
 //! with their servers in the same way. (The exception is `AUTH` on 8.1.1: that server does not answer a refused `AUTH`
@@ -32,15 +31,15 @@
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `SCRIPT FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT SETNAME`, `SETINFO`.
 //! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`, `CLIENT CACHING YES`.
-//!   For each key that a client has read after `CACHING YES`, the node pushes one change to the client, if the client
-//!   uses RESP3 (`HELLO 3`). A command of another client or the expiry of the key counts as a change.
+//!   If the client uses RESP3 (`HELLO 3`), the node pushes one change for each key that the client has read after
+//!   `CACHING YES`. A command of another client or the expiry of the key counts as a change.
 //! * On the node: `INFO`, `TIME`.
 //!
 //! # Where it differs from the server
 //!
-//! * The node refuses all scripts except the scripts of this library, and all commands except the commands listed here.
+//! * The node runs only this library's scripts and the commands listed here, and refuses all others.
 //! * Commands are arrays of bulk strings. Inline commands (as typed into `telnet`) and malformed commands end the
-//!   connection with a `Protocol error`, whose text differs.
+//!   connection with a `Protocol error`, whose text differs from the server's.
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
 //! * The node accepts `CLIENT SETINFO`, like newer servers. The name of a client may have any characters.
 //! * `PXAT` of `SET` is a time on the store's own clock, which is not the wall clock. The store's clock always shows a
@@ -50,7 +49,7 @@
 //! * The node removes an expired key at the next access. While a key is registered for a push, the node also looks for
 //!   expired keys ten times a second, in all databases.
 //! * `CLIENT TRACKING ON` accepts only `OPTIN NOLOOP`.
-//! * The node closes the connection of a client that has left 2 MiB unread when the next push comes.
+//! * If a client has left 2 MiB unread when the next push comes, the node closes its connection.
 
 // The files form layers. No file imports from a higher layer, and no two files import from each other:
 //

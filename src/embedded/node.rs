@@ -23,12 +23,11 @@ use super::store::{Memory, Store};
 /// A lock node in this process, on a loopback port. An `EmbeddedNode` is **for development, tests and demos, and is not
 /// a production server** (see the [module](super)).
 ///
-/// A new node reports an uptime of a day, so that it votes at once. After a [`restart`](Self::restart), the node
-/// reports its real uptime, and a handle with a restart guard does not count its votes for the longest time that a lock
-/// may last.
+/// A new node reports an uptime of a day, so it votes immediately. After a [`restart`](Self::restart), the node reports
+/// its real uptime. A handle with a restart guard does not count its votes until the longest ttl of a lock has passed.
 ///
 /// Dropping the value closes the connections of the node and ends its thread. All methods take `&self` and return when
-/// their work is done, so a test can share the node among threads, and stop or stall the node while the threads use it.
+/// their work is done, so a test can stop or stall the node while other threads use it.
 ///
 /// ```
 /// use shearline::embedded::{EmbeddedNode, Memory};
@@ -48,7 +47,7 @@ pub struct EmbeddedNode {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A time that is longer than any lock of a test.
+/// A time that is longer than the ttl of any lock in a test.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 impl EmbeddedNode {
@@ -84,8 +83,8 @@ impl EmbeddedNode {
         self.order(Server::stop)
     }
 
-    /// Starts the node again on the same port, with another `run_id`. If the node runs, stops it first. A paused node
-    /// continues.
+    /// Starts the node again on the same port, with another `run_id`. If the node is running, stops it first. A paused
+    /// node continues.
     ///
     /// # Errors
     ///
@@ -132,7 +131,7 @@ impl EmbeddedNode {
     /// ```
     pub fn remove(&self, key: impl AsRef<[u8]>) -> bool {
         let removed = self.shared.lock().store.remove(clock::now(), key.as_ref());
-        // The thread sends the pushes. If the thread of the node cannot be woken, it has ended.
+        // Wakes the thread, which sends the pushes. If this fails, the thread has ended, and no client is left.
         let _ = self.waker.wake();
         removed
     }
@@ -144,7 +143,7 @@ impl EmbeddedNode {
         })
     }
 
-    /// Carries out the order, and wakes the thread, so that it sees the change.
+    /// Changes the server with `order`, and wakes the thread, so that it sees the change.
     fn order(&self, order: impl FnOnce(&mut Server) -> io::Result<()>) -> io::Result<()> {
         order(&mut self.shared.lock())?;
         self.waker.wake()
@@ -236,7 +235,7 @@ mod tests {
     use super::*;
 
     impl EmbeddedNode {
-        /// Returns how many keys there are now, in all databases.
+        /// Returns the current number of keys, in all databases.
         pub(crate) fn keys(&self) -> usize {
             self.shared.lock().store.keys(clock::now())
         }

@@ -1,5 +1,5 @@
-//! Error replies. The first word of each error is the same as in the server, because clients decide by the first word.
-//! The library also reads the words `unknown command` and, after `NOPERM`, `' command`.
+//! Error replies. The first word of each error is the same as in the server, because clients use it to distinguish
+//! errors. The library also reads the words `unknown command` and, after `NOPERM`, `' command`.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::format;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refusal(Cow<'static, str>);
 
-/// The largest number of bytes of an unknown command that an error repeats.
+/// How many bytes of an unknown command an error repeats at most.
 const ECHO_BYTES_MAX: usize = 64;
 
 impl Refusal {

@@ -29,12 +29,12 @@ const FOREIGN: Refusal = Refusal::fixed(
     "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
 );
 
-/// A script that the node knows, with its function for a user with all permissions.
+/// A script that the node knows, and the function that runs it for a user with all permissions.
 struct Known {
     script: &'static Script,
     /// The smallest allowed numbers of keys and of arguments.
     least: [usize; 2],
-    /// `true` if the script returns 0 for an empty ttl, which shows that the user may run the script.
+    /// `true` if the script returns 0 for an empty ttl, so that a client can test whether its user may run the script.
     asks: bool,
     run: Run,
 }

@@ -23,16 +23,16 @@ use super::store::{Memory, Store};
 
 const LISTENER: Token = Token(0);
 pub(super) const WAKER: Token = Token(1);
-/// The first number for connections. No number is used twice.
+/// The number of the first connection. No number is used twice.
 const FIRST: usize = 2;
 
 const BACKLOG: i32 = 511;
 
-/// The pause between two searches for expired keys while pushes depend on them, which is the same as a server's
-/// default. This is also the longest pause after a failed accept (for example, because no descriptor was left).
+/// The pause between two searches for expired keys while pushes depend on them, which is also a server's default. This
+/// is also the longest pause after a failed accept (for example, because no descriptor was left).
 const TICK: Duration = Duration::from_millis(100);
 
-/// The server, shared by its thread and the handle.
+/// The server, which its thread and the handle share.
 pub(super) struct Shared {
     /// A thread that waits for the server holds this mutex. So the thread that has the server cannot take it again
     /// before the waiting thread.
@@ -55,8 +55,8 @@ pub(super) struct Server {
     /// `true` if the handle was dropped.
     pub(super) ended: bool,
     registry: Registry,
-    /// The address of a stopped node, bound without a listener. The system refuses connections, but gives the port to
-    /// no other program that asks for any free port.
+    /// A socket that is bound to the address of the stopped node, but does not listen. So the system refuses
+    /// connections, but does not give the port to a program that asks for any free port.
     reserved: Option<OwnedFd>,
     listener: Option<TcpListener>,
     connections: BTreeMap<usize, Connection>,
@@ -78,7 +78,7 @@ pub(super) fn run(shared: &Shared, mut poll: Poll) {
             _ if server.ended => return,
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Without events the thread can serve no client; the clients see their connections end.
+            // Without events the thread can serve no client, so it closes all connections.
             Err(_) => return drop(server.stop()),
         }
         server.note(&events);
@@ -106,7 +106,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Records the events. The node may be paused, so this function does nothing else.
+    /// Records the events. Does nothing else, because the node may be paused.
     fn note(&mut self, events: &Events) {
         for event in events {
             let Token(number) = event.token();
@@ -159,8 +159,8 @@ impl Server {
         }
     }
 
-    /// Accepts all waiting connections. If an accept fails, the remaining connections wait for the next attempt, which
-    /// follows soon.
+    /// Accepts all waiting connections. If an accept fails, the thread soon tries again to accept the remaining
+    /// connections.
     fn accept(&mut self) {
         while self.acceptable
             && let Some(listener) = &self.listener

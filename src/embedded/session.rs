@@ -28,7 +28,7 @@ pub(super) struct Queue {
     pub(super) spoiled: bool,
 }
 
-/// The output shows no words, because some words are tokens.
+/// Prints no words, because some of them are tokens.
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue({})", self.commands.len())

@@ -53,13 +53,13 @@ pub struct Store {
     pub(super) run_id: String,
     pub(super) replid: String,
     started: Instant,
-    /// How long the store had been up at the start.
+    /// The uptime with which the store started.
     up_before: Duration,
-    /// The sum of the steps of the store's clock.
+    /// How far the store's clock has been stepped forward in total.
     ahead: Millis,
 }
 
-/// Whether a node keeps its keys in a restart.
+/// Whether a node keeps its keys when it restarts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Memory {
@@ -149,7 +149,7 @@ impl Store {
         Self::session_of(u64::MAX)
     }
 
-    /// Returns the session of a new client on the caller's connection with this number. `HELLO` shows the number,
+    /// Returns a session for a new client, whose connection has this number. `HELLO` reports the number,
     /// and [`poll_push`](Self::poll_push) returns it. No other client of the store may have the same number.
     #[must_use]
     pub fn session_of(connection: u64) -> Session {
@@ -166,9 +166,9 @@ impl Store {
         self.watches.end(session.id, |_, _| false);
     }
 
-    /// Returns the oldest push, and the number of the connection to which it must be sent. The push comes after all
-    /// answers that [`execute`](Self::execute) has returned for this connection so far, and before all later answers.
-    /// So fetch all pushes before you execute a command of another connection.
+    /// Returns the oldest push, and the number of the connection that must get it. This push comes after all answers
+    /// that [`execute`](Self::execute) has already returned for this connection, and before all later answers. So fetch
+    /// all pushes before you execute a command of another connection.
     ///
     /// ```
     /// use shearline::Instant;
@@ -217,7 +217,7 @@ impl Store {
         }
     }
 
-    /// Starts the store again under a new identity. The store always forgets scripts and registrations. Do not use
+    /// Starts the store again with a new identity. The store always forgets scripts and registrations. Do not use
     /// earlier sessions after a restart.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
         // The factor is odd, so different seeds give different words, which look random.
@@ -250,7 +250,7 @@ impl Store {
     }
 
     /// Returns the members of the sorted set at `key` in the first database, in the order of their deadlines. Each
-    /// member comes with the time that it still lives after `now`, or `None` if it has expired. Changes nothing.
+    /// member comes with its remaining time after `now`, or with `None` if it has expired. Changes nothing.
     #[must_use]
     pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
         let millis = self.millis(now);
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     impl Store {
-        /// Returns how many keys there are at `now`, in all databases.
+        /// Returns the number of keys at `now`, in all databases.
         pub(crate) fn keys(&self, now: Instant) -> usize {
             let databases = self.databases.values();
             let entries = databases.flat_map(|keys| keys.values());

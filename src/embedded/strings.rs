@@ -119,7 +119,7 @@ impl Call<'_> {
     }
 }
 
-/// `SETNX key value`. Locks before 2012 used this command, and the example `setnx_getset` shows them.
+/// `SETNX key value`. Locks before 2012 used this command, as the example `setnx_getset` shows.
 pub(super) fn setnx(call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let set = call.set(key, value, &[b"nx"])?;
@@ -196,7 +196,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// Fills the slot, which must be empty. Returns the remaining words.
+/// Puts `value` into the slot, which must be empty. Returns the remaining words.
 fn once<T, W>(slot: &mut Option<T>, value: T, rest: W) -> Result<W, Refusal> {
     match slot.replace(value) {
         None => Ok(rest),

@@ -4,8 +4,8 @@
 //! each command whose keys it wants to register. The following rules were measured on redis-server 7.0.15 and
 //! valkey-server 9.1.2, which behave in the same way:
 //!
-//! * A registration is for the name of a key in all databases, whether the key exists or not. When the key changes,
-//!   each registered client gets one push, and the registration ends.
+//! * A registration applies to a key's name in all databases, whether the key exists or not. When the key changes, each
+//!   registered client gets one push, and the registration ends.
 //! * If a client changes a key itself, or finds that the key has expired, its registration also ends, but the client
 //!   gets no push.
 //! * `FLUSHALL` pushes a null to each client that tracks, even without a registration. The client that flushes also
@@ -27,7 +27,7 @@ use super::session::Session;
 /// See the [module](self). The numbers that `HELLO` shows identify the clients.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
-    /// The clients that get pushes, because they track and use RESP3.
+    /// The clients that get pushes: they have switched tracking on and use RESP3.
     listeners: BTreeSet<u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
     /// The pushes to send, each with the number of its client.
@@ -69,7 +69,7 @@ impl Tracking {
         }
     }
 
-    /// Adds a push to `client` that says that this key, or all keys, may have changed. Adds no push if the client
+    /// Adds a push to `client` that says that this key, or all keys, may have changed. Does nothing if the client
     /// currently gets no pushes.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
         if self.listeners.contains(&client) {

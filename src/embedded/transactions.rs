@@ -1,6 +1,6 @@
 //! `WATCH`, `MULTI .. EXEC`, and the commands in between.
 //!
-//! The store refuses a faulty command (an unknown command, too few words, a missing permission) at once, and then
+//! The store refuses a faulty command (an unknown command, too few words, a missing permission) immediately, and then
 //! `EXEC` runs no command. If a command fails when it runs, the other commands still run.
 //!
 //! The module `commands` runs the queued commands.
@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::reply::Answer;
 use super::session::Queue;
 
-/// Returns `true` for a command that runs at once, even between `MULTI` and `EXEC`.
+/// Returns `true` for a command that runs immediately, even between `MULTI` and `EXEC`.
 pub(super) fn is_run_at_once(name: &str) -> bool {
     ["multi", "exec", "discard", "watch"].contains(&name)
 }

@@ -23,6 +23,6 @@ pub(super) enum Alarm {
     Operation(OperationKey),
     /// Ends the wait of a waiter.
     Waiter(WaiterKey),
-    /// Attends to a held lock, or to a claim whose keys have expired.
+    /// Handles the due work on a held lock, or on a claim whose keys have expired.
     Claim(ClaimKey),
 }

@@ -17,9 +17,10 @@ use super::operators::OperatorError;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Breaking {
-    /// The keys get another token and keep their expiry. So no client takes the lock before the holder must have
-    /// stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break immediately, or at half of
-    /// its validity if the nodes send no notifications. Any other holder learns of the break at its next extension.
+    /// The keys get another token and keep their expiry. No other client can take the lock before the keys expire, and
+    /// by then the holder must have stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break
+    /// immediately, or after half of its validity if the nodes send no notifications. Any other holder learns of the
+    /// break at its next extension.
     #[default]
     KeepOut,
     /// The keys are deleted. Any client may take the lock immediately, while the old holder still believes that it
@@ -34,7 +35,7 @@ pub struct Broken {
     /// The holder of the lock, as it was before the lock was broken.
     pub holder: Box<Holder>,
     /// The number of nodes that have broken the lock, at least a majority. With [`Breaking::AtOnce`], more nodes may
-    /// follow.
+    /// delete their keys later.
     pub nodes: usize,
     /// The time until the lock is free on every node, which is the longest remaining time of any key. This time is zero
     /// if the keys were deleted.

@@ -42,7 +42,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Returns [`LockError::Invalid`] or [`LockError::Saturated`] before it sends anything. If a node belongs to
+    /// Returns [`LockError::Invalid`] or [`LockError::Saturated`] without sending anything. If a node belongs to
     /// another group, the outcome is [`LockError::OtherGroup`].
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         match self.work.parts.settings.key_prefix.is_empty() {
@@ -107,13 +107,13 @@ impl Engine {
     }
 
     /// Begins to extend `lock` for at least `ttl` from now on. The outcome is
-    /// an [`Event::Extended`](super::Event::Extended). The new end applies as soon as a majority has agreed. The lock
-    /// ends as soon as a majority has lost it.
+    /// an [`Event::Extended`](super::Event::Extended). The new end takes effect as soon as a majority has agreed. The
+    /// lock ends as soon as a majority has lost it.
     ///
     /// # Errors
     ///
     /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] or [`ExtendError::Saturated`]
-    /// before it sends anything.
+    /// without sending anything.
     pub fn extend(
         &mut self,
         now: Instant,
@@ -128,9 +128,10 @@ impl Engine {
     }
 
     /// Makes the engine extend `lock` automatically from now on, each time by the [ttl](Lock::ttl) of the lock. The
-    /// engine stops after the time `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the
-    /// same from the grant on. The call to `keep` itself sends nothing. Each extension is reported
-    /// as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit replaces the old one.
+    /// engine stops extending the lock after `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for)
+    /// does the same as soon as the lock is granted. The call to `keep` itself sends nothing. Each extension is
+    /// reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit replaces the old
+    /// one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
@@ -159,16 +160,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to ask how much longer a majority keeps `lock`. The outcome is
-    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end applies as soon as a majority has answered. The
-    /// lock ends as soon as a majority has lost it.
+    /// Begins to ask the nodes how much longer a majority keeps `lock`. The outcome is
+    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end takes effect as soon as a majority has answered.
+    /// The lock ends as soon as a majority has lost it.
     ///
     /// The new end may be earlier than the known end. The new end is at most `now` plus the longest ttl that this
-    /// engine knows. Therefore a lock whose keys were made permanent must be confirmed again later.
+    /// engine knows. Even if the keys were made permanent, the lock must be confirmed again before the new end.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends anything. A lock with an unknown
+    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] without sending anything. A lock with an unknown
     /// end ([`Instant::ZERO`]) does not count as expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
@@ -187,11 +188,11 @@ impl Engine {
     ///
     /// If too few nodes answer, the shared lock is still valid until its end. A majority keeps either the exclusive
     /// lock or the shared lock, and both block exclusive locks. Nodes that keep the exclusive lock may still refuse
-    /// readers. On such nodes, the next extension, confirmation or downgrade makes the lock shared.
+    /// readers. The next extension, confirmation or downgrade makes the lock shared on these nodes too.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends
+    /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`] or [`ExtendError::Saturated`] without sending
     /// anything. If the call fails, the lock is unchanged.
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
@@ -236,7 +237,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::Invalid`] or [`OperatorError::Saturated`] before it sends anything.
+    /// Returns [`OperatorError::Invalid`] or [`OperatorError::Saturated`] without sending anything.
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         let key = work.parts.settings.key(resource, None)?;
@@ -248,10 +249,10 @@ impl Engine {
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the state
-    /// of the nodes differs from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get
+    /// of the nodes differs from `known`. As `known`, pass an earlier outcome for the same resource, or `None` to get
     /// the current state immediately. To learn of the next change, call `watch` again with the new outcome.
     ///
-    /// If too few nodes answer, the inspection names no holder and does not call the resource free. See
+    /// If too few nodes answer, the inspection names no holder and does not report the resource as free. See
     /// `Redlock::watch`.
     ///
     /// # Errors
@@ -275,8 +276,8 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its
-    /// release stays a debt.
+    /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, the
+    /// release remains a debt on this node.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let work = &mut self.work;
@@ -284,12 +285,12 @@ impl Engine {
         work.release(now, claim, now < until)
     }
 
-    /// Ends an operation without an outcome, and releases any lock that it has taken.
+    /// Ends an operation without reporting an outcome, and releases any lock that it has taken.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.work.cancel(now, round);
     }
 
-    /// Adds the subject of the operation `round` to a `report`.
+    /// Adds to `report` the names that the operation `round` is about.
     #[cfg(feature = "std")]
     pub(crate) fn about(
         &mut self,
@@ -334,9 +335,9 @@ impl Engine {
         work.give_back(now, claim);
     }
 
-    /// Hands `lock` over to another engine or process. This engine stops reporting the end of the lock's validity, and
-    /// the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it
-    /// on the same connection, because a release on another connection could overtake the `SET`.
+    /// Hands `lock` over to another engine or process. This engine no longer reports the end of the lock's validity,
+    /// and the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release after
+    /// it on the same connection, because a release on another connection could overtake it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -354,12 +355,12 @@ impl Engine {
         lock
     }
 
-    /// Adopts a lock of another engine or process. The engine then reports the end of the lock's validity, and sends
-    /// the release of the lock to all nodes. The validity of the lock does not change.
+    /// Adopts a lock of another engine or process. From now on, this engine reports the end of the lock's validity.
+    /// When the lock is released, the engine sends the release to all nodes. The validity of the lock does not change.
     ///
-    /// A lock from another clock has an unknown end ([`Instant::ZERO`]). A lock with an unknown end is not valid,
-    /// but [`confirm`](Engine::confirm) may find its end. Until `confirm` has found the end, the engine treats the lock
-    /// as ended once its keys must have expired.
+    /// If the lock's end was measured by another clock, this engine does not know the end ([`Instant::ZERO`]). A lock
+    /// with an unknown end is not valid, but [`confirm`](Engine::confirm) may find its end. Until `confirm` has found
+    /// the end, the engine assumes that the lock ends when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
@@ -376,25 +377,25 @@ impl Engine {
         lock
     }
 
-    /// Sets the wall clock: at `now`, the time since 1970 is `since_1970`. The engine proposes fencing tokens from the
-    /// wall clock, so that tokens of different clients grow without a second round trip. No guarantee depends on the
-    /// wall clock. Between calls, the engine advances the wall clock with `now`.
+    /// Sets the wall clock: at `now`, the time since 1970 is `since_1970`. The engine derives its proposals for fencing
+    /// tokens from the wall clock, so that the nodes can agree on a token in one round trip. No guarantee depends on
+    /// the wall clock. Until the next call, the wall clock advances together with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
         self.work.parts.fencing.set_clock(now, since_1970);
     }
 
     // ----- calls of operators ------------------------------------------------------------------
 
-    /// Begins to break the lock on `resource` whose holder was `seen` on a majority. After the lock is broken, no node
-    /// has the holder's token. The argument `how` decides what happens to the keys. The outcome is
+    /// Begins to break the lock on `resource`. The inspection `seen` must name the holder of the lock. After the lock
+    /// is broken, no node has the holder's token. The argument `how` decides what happens to the keys. The outcome is
     /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`]
-    /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its release stays a
-    /// debt. See `Redlock::break_lock`.
+    /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, the release remains a
+    /// debt on this node. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
     /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`]
-    /// or [`OperatorError::Saturated`] before it sends anything.
+    /// or [`OperatorError::Saturated`] without sending anything.
     pub fn break_lock(
         &mut self,
         now: Instant,
@@ -437,7 +438,7 @@ impl Engine {
         }
     }
 
-    /// Makes every node join this group, regardless of its marker. Each node gets a barrier that is as long as the
+    /// Makes every node join this group, regardless of its marker. Each node gets a barrier that lasts as long as the
     /// longest lock of either group. The outcome is an [`Event::Reinitialised`](super::Event::Reinitialised). See
     /// `Redlock::reinit`.
     ///
@@ -458,21 +459,21 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Makes the answers of a server count from now on: the server with this `run_id` that is connected as `node`. The
-    /// operator vouches that this server has forgotten no lock that is still alive. Returns `true` if the answers of
-    /// the server did not count before this call.
+    /// Makes the answers of `node` count from now on, if the connected server has this `run_id`. The operator
+    /// guarantees that this server has not forgotten any lock that is still valid. Returns `true` if the answers of the
+    /// server did not count before this call.
     ///
     /// Operations that are already open ignore the answers of this server. The node can go into quarantine again later.
     ///
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), if a caller has asked this
     /// engine for a fencing token, or if the engine has a [wall clock](Self::set_wall_clock). The floor is at least the
     /// largest number that this engine has seen, and at least the current time by the wall clock. If the node has lost
-    /// its data and clocks have been set back, an older fencing token may exceed the floor.
-    /// An [`Event::FloorsGiven`](super::Event::FloorsGiven) follows within a connect timeout. If a caller has asked
-    /// this engine for a fencing token, the event reports whether the node has written the floor.
+    /// its data and clocks have been set back, an older fencing token may exceed the floor. The engine reports
+    /// an [`Event::FloorsGiven`](super::Event::FloorsGiven) within the connect timeout. If a caller has asked this
+    /// engine for a fencing token, the event reports whether the node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
-    /// all clients. During a handshake of the node, the deletion becomes part of the handshake.
+    /// all clients. If a handshake of the node is in progress, the handshake deletes the barrier.
     ///
     /// # Errors
     ///
@@ -522,11 +523,11 @@ impl Engine {
         (trusted, round)
     }
 
-    /// Begins to count the counters of fencing tokens on all nodes. The outcome is
+    /// Begins to count the fencing-token counters on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply to counts, because each count blocks a caller, and operators are
-    /// few.
+    /// The limit on open operations does not apply, because each count blocks an operator, so only a few counts are
+    /// ever open.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
@@ -543,8 +544,8 @@ impl Engine {
     ///
     /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
     /// tokens until they receive different seeds. The driver of this crate passes random bytes from the operating
-    /// system before it opens a connection. Random bytes at this time are enough, because no connection survives a
-    /// restoration, and no lock is taken without a connection.
+    /// system before it opens a connection. This is early enough, because a restored copy has lost its connections, and
+    /// takes no lock before it has opened new ones.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {

@@ -1,9 +1,9 @@
-//! The claims: everything that tokens may have left on the nodes, with their timers and releases.
+//! The claims: the keys that each token may have left on the nodes, with their timers and releases.
 //!
 //! The engine sends a release to every node that may have the token. The release follows the `SET` on the same
-//! connection. If no connection is up, or the connection has no room, the release is a debt. As soon as a connection
-//! has room, the engine sends the debt before anything else. An answer from the node ends the debt. Time alone ends a
-//! debt only if the expiry of the key is known.
+//! connection. If no connection is up, or the connection has no room, the release becomes a debt. As soon as a
+//! connection has room, the engine sends the debt before anything else. An answer from the node ends the debt. Without
+//! an answer, a debt ends only when the engine knows that the key has expired.
 //!
 //! # Not here
 //!
@@ -44,8 +44,8 @@ pub(super) struct Claims {
     /// The id of the engine that owns the claims.
     pub(super) engine: u64,
     drift: Drift,
-    /// Buffers for names and tokens. A lock keeps its buffer until the lock ends. A buffer for commands would be too
-    /// large for a lock to keep.
+    /// Buffers for names and tokens. A lock keeps its buffer until it ends, so these buffers are smaller than buffers
+    /// for commands.
     pub(super) spares: Pool<Spare>,
     /// Buffers for names alone.
     pub(super) buffers: Pool<Vec<u8>>,
@@ -53,8 +53,8 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Reusable memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
-    /// The names of claims that ended before the operation that released them. The operation needs the name for its
-    /// error. Only the latest names are kept.
+    /// The names of claims that have ended while the operation that releases them is still open. The operation needs
+    /// the name for its error. Only the latest names are kept.
     ended: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -154,14 +154,14 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Lets `claim` rest if no work on it is open.
+    /// Returns the busy part of `claim` to the pool if no work on the claim is open.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
         if let Some(busy) = self.get_mut(claim).and_then(Claim::rest) {
             self.boxes.give(busy);
         }
     }
 
-    /// Like [`get_mut`](Self::get_mut), but wakes a resting claim, which then gets memory for its busy part.
+    /// Like [`get_mut`](Self::get_mut), but first creates the claim's busy part if the claim has none.
     pub(super) fn woken(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         let claim = self.slab.get_mut(claim.0)?;
         if claim.busy.is_none() {
@@ -204,8 +204,8 @@ impl Claims {
         }
     }
 
-    /// Returns when the last key of all claims has expired. A key with an unanswered `SET` or extension may live for a
-    /// whole ttl from now.
+    /// Returns the time at which the last key of all claims must have expired. A key with an unanswered `SET` or
+    /// extension may live for a whole ttl from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| {

@@ -1,8 +1,8 @@
 //! The interface between the engine and its environment: all inputs and all outputs.
 //!
 //! The engine has one way in ([`Input`] and the calls) and one way out ([`Output`]). Every call receives the time as an
-//! argument, and `None` means "never". The same seed and the same inputs produce the same outputs, byte for byte, so
-//! recorded inputs reproduce a bug.
+//! argument. A time of `None` means "never". The same seed and the same inputs produce the same outputs, byte for byte,
+//! so recorded inputs reproduce a bug.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -39,7 +39,8 @@ impl RoundId {
         place * 2 + usize::from(waits)
     }
 
-    /// Returns whether the operation began as a waiter, and its index among open operations of that kind.
+    /// Returns whether the operation began as a waiter, and its index among the open operations that began in the same
+    /// way.
     pub(crate) fn place(self) -> (bool, usize) {
         match self.0.waiter() {
             Some(waiter) => (true, waiter.0.index() as usize),
@@ -53,7 +54,7 @@ impl RoundId {
 #[must_use]
 pub struct Request<'a> {
     pub(crate) resource: &'a [u8],
-    /// All resources, if the caller wants several.
+    /// All resources, if the caller wants one lock on several resources.
     pub(crate) all: Option<&'a [&'a [u8]]>,
     pub(crate) options: &'a LockOptions,
     /// Whether the caller wants a shared lock.
@@ -93,10 +94,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one of the `permits` of `resource`. Between 1 and 1,024 permits are possible, and at most this number
-    /// of clients hold a permit at the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot)
-    /// returns. All clients of a resource must use the same number of permits. A resource cannot have permits and an
-    /// exclusive or shared lock at the same time.
+    /// Asks for one of the `permits` of `resource`. `permits` is between 1 and 1,024. At most this number of clients
+    /// hold a permit at the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot) returns.
+    /// All clients of a resource must use the same number of permits. A resource cannot have permits and an exclusive
+    /// or shared lock at the same time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,8 +115,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one lock on all of `resources`. Each node keeps either all resources for this lock, or none. The
-    /// resources must differ, and the maximum is 64. The order of the resources does not matter.
+    /// Asks for one lock on all of `resources`. Each node grants either all resources or none of them. The resources
+    /// must differ, and there can be at most 64. The order of the resources does not matter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,7 +155,7 @@ impl<'a> Request<'a> {
 
 /// Everything that can happen to an engine from outside, besides calls from its user.
 ///
-/// `Debug` shows only the number of bytes, because servers repeat what they receive.
+/// `Debug` shows only the number of bytes, because a server may repeat secrets that it has received.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::exhaustive_enums,
@@ -179,9 +180,9 @@ pub enum Input<'a> {
         /// The bytes that the node sent.
         bytes: &'a [u8],
     },
-    /// The operating system or the driver has accepted the first `len` bytes of the last [`Output::Transmit`]. After
-    /// this input, the engine withdraws none of the commands in these bytes. If the engine offered more bytes, it makes
-    /// no other offer until [`Input::Writable`].
+    /// The operating system or the driver has accepted the first `len` bytes of the last [`Output::Transmit`]. From
+    /// then on, the engine cannot withdraw the commands in these bytes. If the engine had offered more bytes, it waits
+    /// for [`Input::Writable`] before it offers bytes again.
     Transmitted {
         /// The node that the bytes are for.
         node: NodeId,
@@ -216,8 +217,8 @@ pub enum Input<'a> {
     reason = "a driver has to obey every output there is"
 )]
 pub enum Output<'a> {
-    /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine watches the time, and
-    /// disconnects a connection that takes too long.
+    /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. If the connection takes too long
+    /// to open, the engine requests [`Output::Disconnect`].
     Connect {
         /// The node to connect to.
         node: NodeId,
@@ -226,11 +227,12 @@ pub enum Output<'a> {
     Transmit {
         /// The node to write to.
         node: NodeId,
-        /// All bytes that are due for this node.
+        /// All bytes that are ready to be sent to this node.
         bytes: &'a [u8],
     },
     /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
-    /// end, the server could still run commands much later that are in transit now. Report nothing for this output.
+    /// end, the server could still run commands that are in transit now, even much later. Report nothing for this
+    /// output.
     Disconnect {
         /// The node to disconnect.
         node: NodeId,
@@ -257,7 +259,7 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// The entry of the lock, which distinguishes locks without a claim, because they all have the same id.
+    /// The entry of the lock. Locks without a claim all have the same id, so only the entry distinguishes them.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,
@@ -267,7 +269,7 @@ pub struct Extension {
 
 impl Extension {
     /// Records in `lock` which nodes have agreed, and counts the extension if the number of extensions is limited. The
-    /// extended lock itself already has its new end. A copy of the lock that was read from bytes gets the new end now.
+    /// extended lock already has its new end. If `lock` is a copy that was read from bytes, this call sets its end too.
     /// If the extension is for another lock, returns `false` and changes nothing.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
@@ -371,8 +373,8 @@ impl fmt::Debug for Extension {
     }
 }
 
-/// The reason why the engine wants to wake up. The reason is stored with the time, so that log lines and stuck tests
-/// show the cause.
+/// The reason why the engine wants to wake up. The engine stores the reason with the time, so that log lines and stuck
+/// tests can show it.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Wake(pub(crate) Cause);
 
@@ -395,15 +397,15 @@ pub enum Cause {
     NodeTimeout,
     /// The random delay before the next attempt has passed.
     Retry,
-    /// The deadline of a caller has come.
+    /// The deadline of a caller has passed.
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A kept lock must be extended or looked at, or is at risk.
+    /// A kept lock must be extended or checked, or is at risk.
     Extension,
-    /// A debt must be retried, or the key of a debt has expired.
+    /// A release that is a debt must be sent again, or its key has expired.
     Debt,
-    /// The counter floor of a node may now be repairable.
+    /// A repair of a node's counter floor may now be possible.
     Repair,
 }
 
@@ -415,14 +417,14 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether the node votes, and if not, the reason.
     pub state: NodeState,
-    /// Why the node does not vote, in the words of the server or of the system.
+    /// Why the node does not vote, in the words of the server or of the operating system.
     /// See [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
     /// The identifier that the server chooses at each start. `Redlock::trust_node` takes this identifier as an
-    /// argument. `None` without a connection, or if the user may not run `INFO server`.
+    /// argument. `None` if there is no connection, or if the user may not run `INFO server`.
     pub run_id: Option<String>,
-    /// The product that the server reports, such as `redis 7.0.15` or `valkey 9.1.2`. `None` without a connection, or
-    /// if the server refuses `HELLO`.
+    /// The product that the server reports, such as `redis 7.0.15` or `valkey 9.1.2`. `None` if there is no connection,
+    /// or if the server refuses `HELLO`.
     pub product: Option<String>,
     /// The shortest of the node's last 32 round trips, each measured from writing a command to reading its answer.
     /// `None` if the node has never answered.
@@ -430,15 +432,15 @@ pub struct NodeStatus {
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
     /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
-    /// The latest refusal of a lock command that an operator can fix, such as `OOM` or `NOREPLICAS`. A node in this
-    /// state still answers questions, so its [`state`](Self::state) is ready. This field becomes `None` after the next
-    /// grant, and on a new connection.
+    /// The latest error in reply to a lock command, if an operator can fix its cause, such as `OOM` or `NOREPLICAS`.
+    /// The node still answers questions, so its [`state`](Self::state) stays ready. This field becomes `None` after the
+    /// next grant, and on a new connection.
     pub refused: Option<ServerError>,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
-    /// The number of releases that wait for a connection, for room, or for another try.
+    /// The number of releases that wait for a connection, for room on it, or for another try.
     pub debts: usize,
-    /// How often this handle has seen the node's wall clock step by more than the drift of the locks allows. Keys
+    /// How often this handle has seen the node's wall clock step by more than the drift that locks allow for. Keys
     /// expire by the server's wall clock, so a lock may have ended early on this node.
     /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
@@ -455,10 +457,10 @@ pub struct NodeStatus {
     /// locks.
     pub releasing: Option<&'static str>,
     /// The minimum time for which the server has been up. The actual time may be up to two seconds longer, because
-    /// servers report whole seconds. `None` without a connection, or if the user may not run `INFO server`.
+    /// servers report whole seconds. `None` if there is no connection, or if the user may not run `INFO server`.
     pub uptime: Option<Duration>,
-    /// The longest ttl of all clients, according to the node's marker. Only the
-    /// guard [`RestartGuard::Strict`](crate::RestartGuard) reads markers. `None` while this handle does not know the
+    /// The longest ttl of all clients, according to the node's marker. Only handles
+    /// with [`RestartGuard::Strict`](crate::RestartGuard) read markers. `None` while this handle does not know the
     /// marker.
     pub marked_ttl: Option<Duration>,
     /// The remaining time of a barrier on the node. Until the barrier ends, clients
@@ -466,7 +468,8 @@ pub struct NodeStatus {
     /// forgotten locks. `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
     /// Whether the node has refused to give this handle a [fencing token](crate::LockOptions::fenced) because it has no
-    /// counter floor, and has shown no floor since. This field is `false` if the handle has requested no fencing token.
+    /// counter floor, and has reported no floor since then. This field is `false` if the handle has requested no
+    /// fencing token.
     pub lacks_floor: bool,
 }
 
@@ -506,7 +509,7 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// The open work of an engine, for a driver that must know whether it may sleep or end.
+/// The open work of an engine, which shows a driver whether it may sleep or stop.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Load {
@@ -518,7 +521,7 @@ pub struct Load {
     pub in_flight: usize,
     /// The number of bytes that the operating system has not accepted yet.
     pub unsent: usize,
-    /// The number of releases that wait for a connection, for room, or for another try.
+    /// The number of releases that wait for a connection, for room on it, or for another try.
     pub debts: usize,
     /// The number of broken invariants that this process has found. The number of broken invariants should always be 0.
     /// Each broken invariant is a bug in this library. Please report any broken invariant.

@@ -1,5 +1,5 @@
-//! Dispatches inputs and timers to the parts of the engine. The engine passes each input or timer to the parts that it
-//! concerns: first the nodes, then the claims, then the operations.
+//! Dispatches inputs and timers to the parts of the engine. The nodes handle each input or timer first, then the
+//! claims, then the operations.
 
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
 use crate::keys::NodeId;
@@ -15,7 +15,8 @@ use super::operation::{Change, Lost, due};
 use super::parts::Parts;
 
 impl Engine {
-    /// Handles an event from outside. This call cannot fail, because a caller is never to blame for a server's bytes.
+    /// Handles an event from outside. This call returns no error, because the caller cannot correct what a server
+    /// sends.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let nodes = self.work.parts.nodes.len();
         match input {
@@ -80,7 +81,8 @@ impl Engine {
             let heard = match self.work.parts.nodes[node].receive(now, &mut piece, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
-                // If the connection is ready, this refusal answers a second request to join.
+                // After the handshake, only another request to join gets this refusal. The refusal may show that the
+                // server has lost its locks.
                 Err(trouble @ Trouble::Unusable(Unusable::Refused(error)))
                     if self.work.parts.nodes[node].handshake.is_ready() =>
                 {
@@ -111,8 +113,8 @@ impl Engine {
         }
     }
 
-    // This function is inlined into the loop over received bytes. The only other caller of this function handles the
-    // answers to a batch.
+    // Inlined, because the loop over received bytes calls this function for each answer. The only other caller is
+    // `heard_batch`.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -181,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// Handles a step of the clock of `node`. Keys on the node may have expired early.
+    /// Handles a step of the clock of `node`. After a step, keys on the node may have expired early.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.work.parts.restarts.terms();
         let until = self.work.parts.nodes[node].trust.stepped(now, terms);
@@ -231,9 +233,10 @@ impl Engine {
 
     // ----- handshakes -----------------------------------------------------------------------
 
-    /// Handles the end of a handshake. A server that is connected under two names has one vote.
+    /// Handles the end of a handshake. If the server is already connected under another name, this connection is not
+    /// used, so that each server has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
-        // If the configuration lists a server under several names, all of its names share the quarantine.
+        // If the server needs a quarantine, all names under which the configuration lists it are quarantined.
         let terms = self.work.parts.restarts.terms();
         if let Some((names, until)) = self.work.parts.nodes.begin_quarantine(now, node, terms) {
             self.work.quarantine(now, names, Some(until));
@@ -265,8 +268,8 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// Handles the news that `node` has joined. The node may have a barrier, or may report a ttl that is longer than
-    /// all known ttls.
+    /// Handles the news that `node` has joined the group. The node may have a barrier, or may report a longer ttl than
+    /// any that is known.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);
@@ -292,9 +295,8 @@ impl Engine {
 
     // ----- nodes that may have lost locks ---------------------------------------------------
 
-    /// Handles an error that shows that a server loads its data or follows another server, so it may come back without
-    /// its locks. Every node that is connected to this server must repeat the handshake, and then does not vote for a
-    /// while.
+    /// Handles an error that shows that a server is loading its data or is a replica. Such a server may have lost its
+    /// locks. Every node that is connected to this server must repeat the handshake, and is then quarantined.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
@@ -338,8 +340,8 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// Handles the loss of a connection. Open questions to the node get no answer, and locks that its commands may have
-    /// taken become debts.
+    /// Handles the loss of a connection. Open questions to the node get no answer, and locks that unanswered commands
+    /// may have taken become debts.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;
@@ -367,7 +369,7 @@ impl Engine {
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
         // The timer wheel does not go back in time, so `now` must not go back either. Otherwise an operation could find
-        // that its time has not come yet, and arm the same timer for ever.
+        // that its timer has fired too early, and set the same timer for ever.
         let now = now.max(self.work.parts.timers.latest());
         let Parts { nodes, timers, .. } = &mut self.work.parts;
         nodes.listen(now, timers);

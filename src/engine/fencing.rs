@@ -5,14 +5,15 @@
 //!
 //! # Guarantees
 //!
-//! * Fencing tokens are correct for every proposal. A clock that is ahead does no lasting harm, because a node accepts
-//!   a proposal of at most one second ahead of its own clock.
-//! * The engine remembers a lost floor across any number of connections, until the node is known to have a floor.
+//! * Fencing tokens are correct, whatever number the engine proposes. A clock that is ahead does no lasting harm,
+//!   because a node rejects proposals that are more than one second ahead of its own.
+//! * Even if a node reconnects, the engine remembers that the node lost its floor, until the node is known to have one
+//!   again.
 //!
 //! # Not here
 //!
-//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor itself refuses
-//! fenced locks. This file decides only when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). The nodes refuse fenced locks on their
+//! own while they have no floor. This file decides only when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -33,7 +34,7 @@ use super::nodes::Nodes;
 pub(super) struct Fencing {
     /// How many microseconds the wall clock is ahead of the engine's clock. Zero means that the difference is unknown.
     ahead: u64,
-    /// The largest number that a node has assigned.
+    /// The largest fencing token that a node has assigned.
     seen: u64,
     /// The largest counter floor that a node has reported. Proposals do not use this floor, because it may be far above
     /// the counters.
@@ -55,7 +56,7 @@ pub(super) struct Fencing {
 pub(super) struct Loss {
     /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When this nonce was first seen. The node lost its data before the nonce was seen.
+    /// When this nonce was first seen. The node lost its data before this time.
     pub(super) since: Instant,
 }
 
@@ -65,7 +66,7 @@ impl Fencing {
         self.ahead = micros.saturating_sub(micros_of(now));
     }
 
-    /// Records a number that a node has assigned.
+    /// Records a fencing token that a node has assigned.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
     }
@@ -79,8 +80,8 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if nodes get a counter floor when an operator trusts them. Without a wall clock and without a
-    /// request for fencing tokens, the engine knows nothing of the fencing tokens of other clients.
+    /// Returns `true` if nodes get a counter floor when an operator trusts them. If the engine has no wall clock and
+    /// has seen no request for a fencing token, it cannot know how large the fencing tokens of other clients are.
     pub(super) fn gives_floors(&self) -> bool {
         self.is_used || self.ahead != 0
     }
@@ -138,9 +139,9 @@ impl Fencing {
         }
     }
 
-    /// Returns two lower bounds for a counter floor that a node gets at `now`. The first bound is the largest number
-    /// seen. The second bound is the current time plus one second, because nodes accept proposals of clients whose
-    /// clocks are up to a second ahead.
+    /// Returns two lower bounds for a counter floor that a node gets at `now`. The first bound is the largest fencing
+    /// token that the engine has seen. The second bound is the current time plus one second, because nodes accept
+    /// proposals of clients whose clocks are up to a second ahead.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);
@@ -198,7 +199,7 @@ impl Fencing {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// Records that the check of the floors has ended, or had no room to begin.
+    /// Records that the check of the floors has ended, or could not begin because there was no room.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {

@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 const NODES: u8 = 3;
 
-/// Server replies, besides the fuzzer's own bytes.
+/// Server replies that the fuzzer can choose instead of its own bytes.
 const REPLIES: [&[u8]; 16] = [
     b"+OK\r\n",
     b"$-1\r\n",
@@ -26,7 +26,7 @@ const REPLIES: [&[u8]; 16] = [
     b"%2\r\n+server\r\n+valkey\r\n+version\r\n+9.1.2\r\n",
     b"$-1\r\n$-1\r\n$-1\r\n",
     b"$40\r\n4453c08d4b7260dfec522c1d9be6140ee00157cb\r\n",
-    // The server has also loaded the other scripts.
+    // The hashes of the other scripts, which the server returns when it loads them.
     b"$40\r\n861c16b0751b430a3233aad3e2ab867202584ef5\r\n\
       $40\r\nab45eed4405dc0e1a96a226b5088d35bf5f4512a\r\n\
       $40\r\nd69605c5805009ab0e3862a8ef1a0ec74af88a05\r\n",
@@ -94,7 +94,7 @@ pub fn fuzz_engine(bytes: &[u8]) {
 }
 
 fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
-    // The last choice also decides the lock delay, so that older corpus files keep their meaning.
+    // The last byte also decides the lock delay, so that older corpus files keep their meaning.
     let odd = bytes.last().is_some_and(|last| last % 2 == 1);
     let delay = Duration::from_millis(if odd { 990 } else { 0 });
     let builder = Config::builder().nodes(["a", "b", "c"]).lock_delay(delay);

@@ -36,14 +36,14 @@ pub struct Inspection {
 #[non_exhaustive]
 pub struct Holder {
     /// The owner text of the lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of the holder's handle
-    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither has an owner text. Any client can
-    /// write any text. The text is also empty if the token looks like a token of another library.
+    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither has an owner text. A client can write
+    /// any text as its owner. The text is also empty if the token looks like a token of another library.
     pub owner: Box<[u8]>,
     /// The minimum time for which a majority of the nodes still keeps the holder's token. Until this time has passed,
     /// no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the keys have
-    /// no expiry, and zero if they may have ended by now.
+    /// no expiry, and zero if they may have expired by now.
     ///
-    /// If the holder uses a [lock delay](crate::Builder::lock_delay), its own validity ends earlier by this delay. The
+    /// If the holder uses a [lock delay](crate::Builder::lock_delay), its validity ends earlier by this delay. The
     /// nodes do not know the delay, so this handle does not know it either.
     pub valid_for: Duration,
     /// The number of nodes that have the holder's token and whose answers count.
@@ -53,8 +53,8 @@ pub struct Holder {
     /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
     /// random token of such a lock contains the fencing token, so the two always belong together.
     ///
-    /// An earlier inspection may have shown a larger fencing token. The larger fencing token belongs to a later holder.
-    /// The holder shown here has then lost its lock, but has not noticed the loss yet.
+    /// If an earlier inspection has shown a larger fencing token, the holder shown here has lost its lock, but has not
+    /// noticed the loss yet.
     pub fencing_token: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Holder {
             valid_for,
             nodes: nodes.len(),
             kind,
-            // Only an exclusive lock has the number of its token as the fencing token.
+            // The number in a token is a fencing token only if the lock is exclusive.
             fencing_token: token.number().filter(|_| kind == HolderKind::Exclusive),
         }
     }
@@ -120,7 +120,7 @@ pub(super) enum Seen {
 }
 
 impl Seen {
-    /// Returns the token in the key, or the members of the set under it.
+    /// Returns the token in the key, or the members of the set in the key.
     pub(super) fn holders(&self) -> &[Member] {
         match self {
             Self::Token(token) => core::slice::from_ref(token),
@@ -177,7 +177,8 @@ pub enum Found {
     Unknown(NodeOutcome),
 }
 
-/// Two ends of a key count as equal if they differ by less than this duration, because answers take different times.
+/// Two measured ends of a key count as equal if they differ by less than this duration, because some answers take
+/// longer than others.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
@@ -208,9 +209,9 @@ impl Inspection {
 
     /// Returns `true` if a majority of the nodes has no key for the resource.
     ///
-    /// A result of `false` does not mean that the resource has a holder. While several clients try, or after a client
-    /// has failed, a majority may agree neither on one token nor on a missing key. [`nodes`](Self::nodes) shows what
-    /// each node has.
+    /// A result of `false` does not mean that the resource has a holder. While several clients compete, or after a
+    /// client has failed, there may be no majority with the same token, and no majority without a
+    /// key. [`nodes`](Self::nodes) shows what each node has.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.free
@@ -232,8 +233,8 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. The named holders are the holders that expire first. If the
-    /// result is `true`, other clients may hold the resource too.
+    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If the result is
+    /// `true`, other clients may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();
@@ -441,7 +442,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// `Debug` prints the same text as `Display`, because owners are text.
+/// `Debug` prints the same text as `Display`, so that owners are readable.
 macro_rules! debug_as_display {
     ($($name:ident)*) => {$(
         impl fmt::Debug for $name {

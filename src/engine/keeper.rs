@@ -1,24 +1,24 @@
 //! Extends kept locks in time, and reports the end of every held lock.
 //!
 //! Each held lock has one timer. The timer fires when the lock is at risk, when its validity ends, or when a kept lock
-//! must be extended, whichever comes first. A lock that must be extended waits in a queue until there is room.
+//! must be extended, whichever comes first. A lock that must be extended waits in a queue until another extension may
+//! begin.
 //!
 //! The keeper normally extends a kept lock when half of its validity is left. The keeper extends the lock earlier if a
-//! node may not have its copy:
+//! node may lack its copy:
 //!
-//! * A reconnected node may not have all locks. The node may have restarted without the locks, or may have been down
-//!   when the locks were taken. The locks may also have ended on the node because they could not be extended. An
-//!   extension shows whether the node still has the lock. If the node does not have the lock, a second extension
-//!   follows immediately and sends a copy (`operation::top_up`). The keeper also extends locks whose last extension has
-//!   failed, because they may need this node.
+//! * A reconnected node may lack some locks. The node may have restarted without the locks, or may have been down when
+//!   the locks were taken. The keys may also have expired on the node because they could not be extended. An extension
+//!   shows whether the node still has the lock. If the node does not have the lock, a second extension follows
+//!   immediately and sends a copy (`operation::top_up`). The keeper also extends locks whose last extension has failed,
+//!   because this node may complete their majority.
 //! * An extension has found that a node does not have the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
 //! # Guarantees
 //!
 //! * At most [`EXTENSIONS_AT_ONCE`] extensions are open at the same time. Waiting locks are extended in the order of
-//!   their due times. Locks that are extended early come after locks that are due. Locks for a reconnected node come
-//!   last.
+//!   their due times. Early extensions come after due extensions. Extensions for a reconnected node come last.
 //! * The end of a lock is reported up to a tick early, but never late.
 //!
 //! # Not here
@@ -56,7 +56,7 @@ pub(super) struct Keeper {
     open: usize,
     /// The locks that must be extended, each with its due time. Some of these locks may have ended.
     queue: BinaryHeap<Reverse<(Instant, ClaimKey)>>,
-    /// The nodes that are connected again. A search finds the locks that these nodes may not have.
+    /// The nodes that are connected again. A search finds the locks that these nodes may lack.
     back: NodeSet,
     /// The nodes of `back` that may have forgotten every lock.
     forgetful: NodeSet,
@@ -120,7 +120,7 @@ impl Keeper {
         self.voters.remove(&key);
     }
 
-    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
+    /// Returns the nodes of `all` whose confirmation counts when the kept lock of `claim` is extended.
     ///
     /// If another engine took the lock, a node counts only if it had the lock at the handover. On the other nodes, a
     /// `SET` of the first engine may still be unanswered. The first engine sends a release behind this `SET`, and the
@@ -133,7 +133,7 @@ impl Keeper {
 
     /// Sets the timer of the held lock of `claim`.
     ///
-    /// The end is reported up to a tick early, but never late, because this timer is the only one that rounds down.
+    /// This timer rounds down, unlike all others, so the end is reported up to a tick early, but never late.
     pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let mut at = told_at(stands_until(claim));
         if let Some(kept) = &claim.kept {
@@ -145,8 +145,8 @@ impl Keeper {
         claim.wake_at(at, key, timers);
     }
 
-    /// Returns when the kept lock of `claim` must be extended or looked at. Returns [`Instant::MAX`] if nothing is due,
-    /// or if the lock is already queued.
+    /// Returns when the kept lock of `claim` is due for an extension or a check. Returns [`Instant::MAX`] if nothing is
+    /// due, or if the lock is already queued.
     fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
         if kept.is_waiting() {
             return Instant::MAX;
@@ -154,7 +154,7 @@ impl Keeper {
         let due = kept.due_at(claim.entry.end(), claim.busy().again, self.drift);
         match claim.busy().extending {
             0 => due.min(self.looks.due_at(key)),
-            _ => due, // The look follows when the open extension has ended.
+            _ => due, // The check follows when the open extension has ended.
         }
     }
 
@@ -177,7 +177,7 @@ impl Keeper {
         is_at_risk.then_some(LockDue::AtRisk)
     }
 
-    /// Requests an alert when the held lock of `claim` has less than `left` of its validity.
+    /// Requests an alert for the time when the lock of `claim` has less than `left` of its validity.
     pub(super) fn alert(
         &self,
         (key, claim): (ClaimKey, &mut Claim),
@@ -262,7 +262,7 @@ impl Keeper {
             let ttl = self.extension(now, (key, claim), is_searched, locks);
             self.arm(key, claim, timers);
             let delay = claim.entry.delay();
-            // The time until the limit of the lock may be shorter than the shortest allowed ttl.
+            // Skips the lock if the time until its limit is shorter than the shortest allowed ttl.
             if let Some(ttl) = ttl.and_then(|ttl| settings.check_ttl(ttl, delay).ok()) {
                 return Some((key, ttl));
             }
@@ -271,9 +271,9 @@ impl Keeper {
         None
     }
 
-    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of the extension. Returns `None` if
-    /// the lock has been extended since, or if an extension is open. `is_searched` says whether a reconnected node may
-    /// not have the lock.
+    /// Takes the lock of `claim` out of the queue. `locks` is the number of claims. Returns the ttl of the extension.
+    /// Returns `None` if the lock has been extended since it was queued, or if an extension is open. `is_searched` says
+    /// whether a reconnected node may lack the lock.
     fn extension(
         &mut self,
         now: Instant,
@@ -292,8 +292,7 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Early extensions have a slow pace of their own, so that a key that stays missing does not cause one after
-        // another.
+        // Limits the pace of early extensions, so that a key that stays missing does not cause one after another.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
@@ -313,7 +312,7 @@ impl Keeper {
         self.next = 0;
     }
 
-    /// Returns the next lock that a reconnected node may not have.
+    /// Returns the next lock that a reconnected node may lack.
     fn search(&mut self, claims: &Claims) -> Option<ClaimKey> {
         if self.back.is_empty() {
             return None;
@@ -327,8 +326,8 @@ impl Keeper {
         found.map(|(_, key)| ClaimKey(key))
     }
 
-    /// Returns `true` if the lock of `claim` is kept, and its last extension has failed or a reconnected node may not
-    /// have it.
+    /// Returns `true` if the lock of `claim` is kept, and its last extension has failed or a reconnected node may lack
+    /// the lock.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
         let has = claim.copies().confirmed.without(self.forgetful);
         let gets_copy = !self.back.without(has).is_empty() && !claim.busy().is_adopted;
@@ -336,7 +335,7 @@ impl Keeper {
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
     }
 
-    /// Plans a look at every watched lock, because the lost connection has lost its registrations.
+    /// Plans a check of every watched lock, because the registrations were lost together with the old connection.
     pub(super) fn register_again(
         &mut self,
         now: Instant,
@@ -350,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the locks whose keys have changed, as soon as the pace of each lock permits.
+    /// Checks the locks whose keys have changed, as soon as the pace of each lock permits.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,
@@ -381,7 +380,7 @@ fn at_risk_from(claim: &Claim) -> Instant {
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the engine reports the end of a validity, which is one tick before that end, rounded down.
+/// Returns when the engine reports that a validity ends, which is one tick before its `end`, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

@@ -1,9 +1,9 @@
-//! Passes each answer to the claims first, and then returns the answer for the operation that asked.
+//! Lets the claims handle each answer before the operation that asked handles it.
 //!
 //! # Not here
 //!
-//! Before this file sees an answer, the node has taken the facts about itself from it. The files of the operations and
-//! of the releases define the meaning of each kind of answer.
+//! The module `node` handles the parts of an answer that concern the node itself. The files of the operations and of
+//! the releases define the meaning of each kind of answer.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -39,7 +39,8 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // This release has deleted the key, which ends the registration of any waiter for changes of the key.
+            // The release has deleted the key. This write ends the registrations for changes of the key, so the waiters
+            // must ask again.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
@@ -73,7 +74,8 @@ pub(super) fn learn(
 }
 
 /// Learns from `reply` whether `node` can release a lock. If the attempt of this claim waits for the answer, returns
-/// the attempt. Returns `None` if the node may already have the key, because another way was permitted before.
+/// the attempt. Returns `None` if the node may already have the key, because the engine already knew another way to
+/// release it.
 #[cold]
 fn learn_of_way(
     now: Instant,
@@ -106,8 +108,8 @@ fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts)
     }
 }
 
-/// Learns from the answer of `node` to the script that raises counters. Returns the reply for the operation, which also
-/// knows the answers of other nodes.
+/// Learns from the answer of `node` to the script that raises counters. Returns the reply for the operation, with a
+/// more precise reason if the node has no counter floor.
 #[cold]
 fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
@@ -135,8 +137,8 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
 }
 
 /// Learns from the `reply` of `node`, which names the token in the key of `place`, or says that the key is a sorted
-/// set. If a reader or the holder of a permit is alone in the set, its token is treated as the token in the key. A
-/// reader may then ask again soon, and a contender for the exclusive lock must block new readers.
+/// set. If a reader or the holder of a permit is alone in the set, its token is treated as the token in the key. If the
+/// key is a set, a waiting reader may ask again soon, and a waiter for the exclusive lock must block new readers.
 #[cold]
 #[inline(never)]
 fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {

@@ -1,8 +1,8 @@
 //! The lock algorithm as a state machine with N nodes, any number of operations, and one timer wheel.
 //!
 //! The engine has no socket, no clock and no thread. The engine derives random numbers from the seed that the driver
-//! passes. Events from outside arrive as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the
-//! driver must do.
+//! passes. Events from outside arrive as an [`Input`] or a call, each with the current time. [`Engine::poll`] returns
+//! what the driver must do.
 //!
 //! ```text
 //!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
@@ -46,10 +46,10 @@
 //! # Guarantees
 //!
 //! * No bytes, in any order and at any time, can cause a panic or let memory grow without bound.
-//! * Every lock has a majority of the configured nodes, and validity left.
-//! * The engine releases everything that an ended attempt may have left on a node, behind its `SET` on the same
-//!   connection or on a later connection. The engine retries the release until the node confirms it or the key has
-//!   expired.
+//! * Each lock that the engine grants has a majority of the configured nodes, and is still valid.
+//! * The engine releases everything that an ended attempt may have left on a node. The release follows the `SET` on the
+//!   same connection, or uses a later connection. The engine retries the release until the node confirms it or the key
+//!   has expired.
 //! * The same seed and the same inputs produce the same outputs.
 //!
 //! # Not here
@@ -142,8 +142,8 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine for the nodes of `config`. The engine then asks the driver to connect to all of these nodes.
     ///
-    /// Every random choice depends on `seed`, including the tokens. Except in tests, the seed must be secret and
-    /// unique. `start` is the current time.
+    /// All random choices, including the tokens, depend on `seed`. Except in tests, the seed must be secret and unique.
+    /// `start` is the current time.
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);
@@ -195,8 +195,8 @@ impl Engine {
         load
     }
 
-    /// Returns the counts and times so far, and the current numbers of waiting operations. This call takes some
-    /// microseconds and allocates memory, but does no I/O.
+    /// Returns the counts and times since the engine was created, and the current numbers of locks, waiting operations
+    /// and debts. This call takes some microseconds and allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());
@@ -247,8 +247,8 @@ impl Engine {
         Some(kept.filter(|kept| kept.is_had())?.is_over())
     }
 
-    /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or since then,
-    /// and have not denied it. Omits nodes in quarantine.
+    /// Returns the labels of the nodes that hold `lock`: the nodes of the latest majority, and the nodes that have
+    /// confirmed its token later. Omits nodes that have denied the token, and nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.work.parts.claims.by_id(lock.id());
@@ -272,7 +272,7 @@ impl Engine {
 
     // ----- outputs -----------------------------------------------------------------------------
 
-    /// Returns when and why the engine next wants to be woken. Returns `None` if only new input can make progress. This
+    /// Returns when and why the engine next wants to be woken. Returns `None` if the engine only waits for input. This
     /// call changes nothing and is allowed at any time. [`Instant::ZERO`] means immediately.
     ///
     /// The engine notices a silent node when it receives an [`Input::Tick`]. A driver passes in a tick after it has
@@ -309,12 +309,12 @@ impl Engine {
             if let Some(event) = self.next_event(now) {
                 return Some(Output::Event(event));
             }
-            // `next_event` may have queued bytes, because the engine releases a lock whose validity has run out.
+            // Checks for bytes again, because `next_event` releases a lock whose validity has ended.
         }
     }
 
     /// Returns the next event. Skips operations that were cancelled or that try again.
-    // This function is out of line, because most polls have no news.
+    // Out of line, because most polls have no news.
     #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {
         while let Some(news) = self.work.parts.news.pop_front() {

@@ -4,7 +4,7 @@
 //!
 //! * A node has one connection at a time. The driver closes the old connection first, then opens the new connection,
 //!   then writes to it.
-//! * The timers in this file notice a silent node.
+//! * The timers in this file detect silent nodes.
 //!
 //! # Not here
 //!
@@ -253,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until the driver
-    /// knows, its reports concern an earlier connection.
+    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until then, the
+    /// driver's reports are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -333,8 +333,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // A connection is not late while the driver does not know about it yet, for example because its thread was
-        // stopped.
+        // Opens a connection if the back-off is over. Also requests it again if the driver has not seen the first
+        // request, for example because its thread was stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -361,7 +361,7 @@ impl Nodes {
             return;
         }
         self.watch_lines(now, true, timers);
-        // A connection that is still being opened does not count, because the node cannot vote yet and may never do so.
+        // Counts only ready nodes, because a connection that is being opened may never become ready.
         let is_ready = |node: &&Node| node.handshake.is_ready();
         if self.quorum() <= self.all.iter().filter(is_ready).count() {
             return;
@@ -391,9 +391,9 @@ impl Nodes {
         }
     }
 
-    /// An answer does not cancel the timer. When the timer fires, the engine checks for silence again, so steady
-    /// traffic does not touch the wheel. The timer may still be set for an earlier silence of the node. The timer is
-    /// set again only if it would fire too late.
+    /// Sets the silence timer of `node` if the node has commands to answer. An answer does not cancel the timer, so
+    /// that steady traffic does not touch the timer wheel. When the timer fires, the engine checks for silence again. A
+    /// timer that is still set for an earlier silence is set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {

@@ -1,16 +1,16 @@
-//! Notices for operators that no caller waits for: restarts, quarantines, clock steps, debts and losses. This module
-//! exists only with the feature `tracing`.
+//! Notices for operators about events that no caller waits for: restarts, quarantines, clock steps, debts and losses.
+//! This module exists only with the feature `tracing`.
 //!
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
-//! compares the state of each node with the last notices about the node, and queues the changes. The nodes do not use
-//! this file. If a change is undone between two looks, no notice is queued.
+//! compares the state of each node with the last notices about the node, and queues the changes. If a change is undone
+//! between two calls, no notice is queued.
 //!
 //! # Guarantees
 //!
 //! * **Bounded**: at most [`NOTICES_MAX`] notices are queued. Later notices are dropped and counted.
-//! * **One per change**: each change causes one notice, however often a driver looks. A growing number of debts causes
-//!   a notice each time the number doubles.
+//! * **One per change**: each change causes one notice, however often a driver calls `look`. A growing number of debts
+//!   causes a notice each time the number doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -28,13 +28,13 @@ use super::nodes::Nodes;
 /// An event that is reported to operators.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Notice {
-    /// Another process answers as this node.
+    /// Another server process answers as this node.
     Restart(NodeId),
     /// The answers of this node do not count for the given time.
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped. The number is the count of all steps so far.
+    /// The clock of this node was stepped. The number counts all steps of this clock.
     ClockStep(NodeId, u32),
     /// This node has the given number of debts.
     Debt(NodeId, usize),
@@ -49,7 +49,7 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// The lock in `entry` is lost.
+    /// Returns the notice that the lock in `entry` is lost.
     pub(super) fn loss(entry: &Entry, reason: &'static str) -> Self {
         Self::Loss {
             resource: entry.resource().into(),
@@ -120,7 +120,7 @@ impl Notices {
         }
     }
 
-    /// Queues the changes of the nodes since the last look.
+    /// Queues the changes of the nodes since the last call.
     pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
         for (node, told) in nodes.ids().zip(&mut self.nodes) {
             told.look(now, node, &nodes[node], &mut self.queue);
@@ -146,7 +146,7 @@ impl Told {
             queue.push(Notice::ClockStep(node, steps));
         }
         if let Some(until) = there.trust.kept_until(now) {
-            // The end of a quarantine is known only after the node has joined.
+            // Queues no notice before the node has joined, because the end of the quarantine is not known until then.
             if now < until && self.quarantined_until < Some(until) {
                 self.quarantined_until = Some(until);
                 queue.push(Notice::Quarantine(node, until.saturating_since(now)));

@@ -2,9 +2,10 @@
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes through this file. The call that makes a verdict certain also reports the verdict.
-//! * Some decisions of one operation concern other operations, for example if a lock is lost or a node belongs to
-//!   another group. A decision that concerns several operations reaches all of them in the same call.
+//! * Every answer that counts passes through this file. A verdict is reported in the same call in which it becomes
+//!   certain.
+//! * If an answer to one operation concerns others, for example because it shows that a lock is lost, all of them learn
+//!   of it in the same call.
 
 mod changes;
 
@@ -65,8 +66,8 @@ impl Operations {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have their
-    /// own room, so that callers that want a lock never displace a caller that holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have a
+    /// limit of their own, so that callers that want locks cannot use up the room for holders.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -260,7 +261,7 @@ impl Operations {
         }
     }
 
-    /// Ends `round` without an outcome, and releases any lock that it has taken.
+    /// Ends `round` without reporting an outcome, and releases any lock that it has taken.
     pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId) {
         if let Some(waiter) = key.waiter() {
             self.open(waiter);
@@ -270,7 +271,7 @@ impl Operations {
         }
     }
 
-    /// Adds the subject of `round` to a `report`.
+    /// Adds to `report` the names that `round` is about.
     #[cfg(feature = "std")]
     #[cold]
     pub(super) fn about(
@@ -346,7 +347,7 @@ impl Operations {
 
     /// Wakes operations whose turn has come because of other operations, for example an operation that may ask at the
     /// same time as a reader. Without this call, such operations would wait until some other operation ends, or end
-    /// before they know that they have the turn.
+    /// before they know that their turn has come.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -388,7 +389,7 @@ impl Operations {
         self.lead(now);
     }
 
-    /// Lets each operation that has its turn ask the nodes.
+    /// Lets each operation whose turn has come ask the nodes.
     #[inline]
     pub(super) fn lead(&mut self, now: Instant) {
         while let Some(next) = self.parts.next_turn(now) {
@@ -396,7 +397,7 @@ impl Operations {
         }
     }
 
-    // This function is out of line, because usually no operation waits.
+    // Out of line, because usually no operation waits.
     #[inline(never)]
     fn lead_one(&mut self, now: Instant, next: OperationKey) {
         if let Some(waiter) = next.waiter() {
@@ -407,8 +408,8 @@ impl Operations {
         }
     }
 
-    /// Ends the open questions about the lock of `claim` without a result, because the lock has ended or was given
-    /// away. The callers of the questions get this verdict.
+    /// Ends the open questions about the lock of `claim` without a result, because the lock has ended, or was released
+    /// or handed over. The callers of the questions get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -443,7 +444,7 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count, together with the reason. `first` says whether the node's
+    /// Handles an `answer` of `node` that does not count. `outcome` is the reason. `first` says whether the node's
     /// answers counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
@@ -485,7 +486,8 @@ impl Operations {
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// Repeats the questions that had to wait for releases in the transaction at `node`, which has progressed.
+    /// Asks again the questions that had to wait for releases in the transaction at `node`, because this transaction
+    /// has progressed.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

@@ -16,16 +16,16 @@ pub enum OperatorError {
     /// that too few nodes would vote now. From `reinit`, which needs all nodes, this error means that a node cannot be
     /// asked now. Nothing was changed.
     ///
-    /// If [`Report::needs_operator`] returns `true`, the trouble does not end by itself. In the
+    /// If [`Report::needs_operator`] returns `true`, the problem does not go away by itself. In the
     /// report, [`Granted`](crate::NodeOutcome::Granted) means that the answer of the node counts, or that the node
     /// would vote.
     NoQuorum(Report),
     /// The resource has no lock that can be broken. Either no client holds the lock, because no majority of the nodes
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
-    /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
-    /// ([`Holder::valid_for`] is [`Duration::MAX`]), so that only [`Breaking::AtOnce`] deletes them. Or the value of
-    /// the keys is longer than any token, so the full value is not known.
+    /// Another program has written the keys, so nothing was changed. If the keys have no expiry ([`Holder::valid_for`]
+    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. Otherwise their value is longer than any token,
+    /// and this handle does not know the full value.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX
@@ -33,8 +33,8 @@ pub enum OperatorError {
     NotOurs(Box<Inspection>),
     /// The holder that was seen no longer has the lock, because it has released the lock or another client has taken
     /// it. In the report, `missing` and `held` mean that the node does not have the holder's token.
-    /// With [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If the
-    /// first answer of such a node was lost, the report may show the node as `missing`.
+    /// With [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If a node
+    /// has deleted its key but its first answer was lost, the report may show the node as `missing`.
     Changed(Report),
     /// Too few nodes have confirmed that the lock is broken, but some nodes may have broken it. The holder may still
     /// extend its lock on the other nodes. In the report, `granted` means that the node has broken the lock.

@@ -1,7 +1,7 @@
 //! The parts that operations use: the nodes, the claims, the timers, and the news for the next poll.
 //!
 //! Each part owns its state. This struct puts the parts side by side, so that an operation can use several of them at
-//! once. A part knows an operation only by its key.
+//! the same time. A part knows an operation only by its key.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -59,7 +59,7 @@ pub(super) struct Parts {
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
-    /// The news for the next poll, in the order in which it became certain.
+    /// The news for the next poll, oldest first.
     pub(super) news: VecDeque<News>,
 }
 
@@ -98,8 +98,8 @@ impl Parts {
         }
     }
 
-    /// Records the ttls that callers request. These ttls decide how long a node that may have forgotten locks does not
-    /// vote, and which clock steps are still harmless.
+    /// Records the ttls that callers request. These ttls decide how long a node that may have forgotten locks is
+    /// quarantined, and which clock steps are still harmless.
     #[inline]
     pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
         self.restarts.remember(delay.life(ttl));
@@ -140,9 +140,9 @@ impl Parts {
         }
     }
 
-    /// Removes the intent of the contender of `place`, which now has its exclusive lock. If the intent stayed, it would
-    /// block readers even after the lock. If another program also waits, it records its own intent again when it finds
-    /// readers.
+    /// Removes the intent of the contender of `place`, which now has its exclusive lock. Otherwise the intent would
+    /// block readers even after the lock is released. If another program also waits, it records its own intent again
+    /// when it finds readers.
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
@@ -192,8 +192,8 @@ impl Parts {
         }
     }
 
-    /// Records that no caller holds the lock of `claim` any longer. Another operation may have
-    /// its [turn](Self::next_turn) now.
+    /// Records that no caller holds the lock of `claim` any longer. It may now be the [turn](Self::next_turn) of
+    /// another operation.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
         if let Some(there) = &there
@@ -241,8 +241,8 @@ impl Parts {
         }
     }
 
-    /// Frees the place of the newly kept `claim` while no other operation wants its resource. A lock on several
-    /// resources keeps its places.
+    /// Frees the place of the newly kept `claim` if no other operation wants its resource. A lock on several resources
+    /// keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return;
@@ -257,7 +257,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation that has its turn but does not know it yet.
+    /// Returns the next operation that does not know yet that its turn has come.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;
@@ -336,8 +336,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// Makes a contender for the same resource look again, because nodes now delete the key of `claim`, or its token in
-    /// a set.
+    /// Makes a contender for the same resource check the nodes again, because nodes now delete the key of `claim`, or
+    /// its token in a set.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -349,7 +349,7 @@ impl Parts {
         }
     }
 
-    /// Like [`wrote`](Self::wrote), but if only the resource is known and the write may concern any node.
+    /// Like [`wrote`](Self::wrote), but for a write to `resource` on any of the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
@@ -357,8 +357,8 @@ impl Parts {
         (self.queues).wrote(now, resource, (nodes, false), &mut self.news);
     }
 
-    /// Makes the watches of the resource look again, because this engine has written to the key of `place`. Nodes do
-    /// not report the engine's own writes.
+    /// Makes the watches of the resource check the nodes again, because this engine has written to the key of `place`.
+    /// Nodes do not report the engine's own writes.
     #[cold]
     #[inline(never)]
     fn tell_watches(&mut self, place: PlaceKey) {
@@ -366,9 +366,9 @@ impl Parts {
         self.news.extend(watches.map(News::Stirred));
     }
 
-    /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource looks again,
-    /// because the nodes do not report the engine's own release, and the release ends registrations. Returns the nodes
-    /// that were asked.
+    /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource checks the
+    /// nodes again, because the nodes do not report the engine's own release, and the release ends registrations.
+    /// Returns the nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -379,8 +379,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Records that the check of the counter floors has ended, or had no room to begin. Schedules the next check if any
-    /// floor still needs a repair.
+    /// Records that the check of the counter floors has ended, or could not begin because there was no room. Schedules
+    /// the next check if any floor still needs a repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);

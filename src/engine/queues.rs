@@ -31,20 +31,20 @@
 //!
 //! # Readers
 //!
-//! A reader is an operation that wants a shared lock. A reader is the contender only while it is refused, and is never
-//! the holder. A reader asks at the same time as other readers, unless another operation holds the name or waits for
-//! it. A reader that follows another reader passes its turn on when it asks. Any other reader passes its turn on when
-//! it gets its lock. So all readers at the front of a queue ask at once, and the operation behind them asks too. While
-//! the nodes let readers pass the intent of a contender for the exclusive lock, the readers behind that contender also
-//! ask.
+//! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks at the same time
+//! as other readers, unless another operation of this engine holds the resource or waits for it. A reader that follows
+//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. So all
+//! readers at the front of a queue ask together, and so does the operation behind them. A contender for the exclusive
+//! lock records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
+//! contender also ask.
 //!
 //! # Permits
 //!
-//! An operation that wants a permit asks at the same time as other operations, as a reader does. The number of permits
-//! is limited. If this engine or other clients have all permits, or if this engine asks for all of them, other
-//! operations wait in the queue. After a refusal, the first operation in the queue becomes the contender. Any change of
-//! the key wakes this contender, and each permit that this engine releases wakes it too. Each permit that is taken or
-//! released also lets one more operation ask, unless the place has a contender.
+//! Like a reader, an operation that wants a permit asks at the same time as other operations. If this engine or other
+//! clients have all permits, or if this engine asks for all of them, other operations wait in the queue. After a
+//! refusal, the first operation in the queue becomes the contender. This contender wakes when the key changes, and when
+//! this engine releases a permit. When a permit is taken or released, one more operation may ask, unless the place has
+//! a contender.
 //!
 //! # Not here
 //!
@@ -90,15 +90,15 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The next contenders, which do not know yet that they have the turn. If a contender must first leave the lock to
-    /// other programs, the contender's place is stored too.
+    /// The contenders that do not know yet that their turn has come. If a contender must first let other programs take
+    /// the lock, its place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
     /// Contenders and watches that must act on a change.
     stirred: Vec<OperationKey>,
-    /// The operations that want no lock but must learn of every change, each with the hash of its name. If two names
-    /// have the same hash, an operation asks the nodes more often than it needs to.
+    /// The operations that watch a resource, each with the hash of the resource's name. If two names have the same
+    /// hash, an operation asks the nodes more often than necessary.
     watches: BTreeSet<(u64, OperationKey)>,
     /// The times at which contenders need a reminder. The times are exact to the nanosecond, because a contender often
     /// waits for less than a tick of the timer wheel. A reminder for a contender that has ended is harmless.
@@ -118,7 +118,7 @@ pub(super) struct Place {
     contender: Option<OperationKey>,
     line: Line,
     /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
-    /// waited. A refusal of a contender clears this flag.
+    /// waited. This flag is cleared when a contender is refused.
     is_read: bool,
     /// The number of permits in the latest call for a permit. Zero means that no caller has asked for a permit.
     permits: u16,
@@ -146,7 +146,7 @@ impl Queues {
     }
 
     /// Returns the place of `name`, and counts one more user.
-    // This function is always inlined, because its usual caller is a lock on one resource.
+    // Always inlined, because every lock on one resource calls this function.
     #[inline(always)]
     pub(super) fn enter(&mut self, name: &[u8], claims: &mut Claims) -> PlaceKey {
         if let Some(idle) = self.idle
@@ -197,7 +197,7 @@ impl Queues {
         self.places.get(place.0)?.asks()
     }
 
-    /// Returns the wait of the contender of `place` and the resource, if the contender's latest attempt was refused.
+    /// If the latest attempt of the contender of `place` was refused, returns its wait and the resource.
     pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
         let wait = self.waits.get_mut(&place)?;
         Some((wait, &self.places.get(place.0)?.name))
@@ -225,8 +225,8 @@ impl Queues {
         self.contender(place)
     }
 
-    /// Returns the wait of the contender of `place`. If no wait exists, creates one with this number of `nodes` in an
-    /// unknown state.
+    /// Returns the wait of the contender of `place`. If no wait exists, creates one for this number of `nodes`, about
+    /// which nothing is known.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let at = self.places.get_mut(place.0);
         let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
@@ -251,7 +251,7 @@ impl Queues {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of the part of `name` that a node's answer shows.
+    /// Returns the hash of the part of `name` that a node reports.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
         self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
@@ -338,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes each contender ask nodes that send no notifications when the contender next wakes up.
+    /// Makes each contender also ask the nodes that send no notifications, the next time that it wakes up.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -382,9 +382,9 @@ impl Queues {
 
     // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered `key`, the contender if no contender exists and no operation waits for a
-    /// permit. Returns `false` if the operation must wait for its turn. The operation must not overtake the queue,
-    /// because a set would then have a different order here than at its other places.
+    /// Makes `operation`, which has entered `key`, the contender if the place has no contender, no holder and no queue.
+    /// Returns `false` if the operation must wait for its turn. The operation must not overtake the queue, because a
+    /// set would then have a different order here than at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -396,7 +396,7 @@ impl Queues {
     }
 
     /// Makes `operation` the contender of `key` after a refusal, if the place no longer has a contender. Returns
-    /// `false` if the operation must wait for its turn. A contender that was overtaken stays the contender.
+    /// `false` if the operation must wait for its turn. A contender that was overtaken remains the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -458,7 +458,7 @@ impl Queues {
     }
 
     /// Records that no caller holds the lock of `claim` any longer.
-    // This function is always inlined, because its usual caller is a lock on one resource.
+    // Always inlined, because every lock on one resource calls this function.
     #[inline(always)]
     pub(super) fn vacate(
         &mut self,
@@ -495,9 +495,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Gives the turn to another operation, because the reader `operation` asks at the same time as others or has got
-    /// its lock. An operation that wants a permit also asks at the same time as others. The operation passes its turn
-    /// on only if it has followed another operation that was granted its lock.
+    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock. The next
+    /// operation then gets the turn. If `operation` wants a permit, the next operation gets the turn only if an
+    /// operation before it was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -510,7 +510,7 @@ impl Queues {
         }
     }
 
-    /// Records that the lock of `claim` is shared from now on. Other readers may have their turn now.
+    /// Records that the lock of `claim` is shared from now on. It may now be the turn of other readers.
     #[cold]
     pub(super) fn share(&mut self, place: PlaceKey, claim: ClaimKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -555,8 +555,8 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all permits. The result excludes an
-    /// operation that has not asked and is not in the queue.
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. The count leaves out an
+    /// operation that has neither asked nor joined the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
@@ -568,12 +568,13 @@ impl Queues {
         self.places.get(place.0).map_or(0, |at| at.given_back)
     }
 
-    /// Returns `true` if a reader that has its turn passes the turn on when it asks.
+    /// Returns `true` if a reader passes its turn on when it asks, and not only when it gets its lock.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Returns `true` if the contender of `place` waits for readers to end, or has waited for them until now.
+    /// Returns `true` if the contender of `place` waits for readers to release their locks, or has waited for this
+    /// until now.
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
         wait.is_some_and(|wait| wait.is_behind_readers(now))
@@ -601,7 +602,7 @@ impl Queues {
         Some(self.waiters.push_front(&mut at.line, operation))
     }
 
-    /// Removes the record of a reader from the queue at `place`, if the record is still in this queue.
+    /// Removes the record of a reader from the queue at `place`, if it is still there.
     #[cold]
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -610,8 +611,8 @@ impl Queues {
     }
 
     /// Gives the turn to the first operation in the queue, if the place has no contender. If that operation wants a
-    /// permit, this engine must neither have nor ask for all permits. The number of users of `place` still includes
-    /// `leaving` users who are about to leave.
+    /// permit, it gets the turn only if this engine neither has nor asks for all permits. `leaving` is the number of
+    /// users of `place` that are about to leave.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)
             && at.contender.is_none()
@@ -624,8 +625,8 @@ impl Queues {
 
     // ----- rows -------------------------------------------------------------------------------
 
-    /// Returns `true` if the contender of `place`, which has just arrived, should first leave the lock to other
-    /// programs.
+    /// Returns `true` if the contender of `place`, which has just arrived, should first let other programs take the
+    /// lock.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
         let place = self.places.get(place.0).must();
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
@@ -641,14 +642,14 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if a contender does not know yet that it has the turn.
+    /// Returns `true` if a contender does not know yet that its turn has come.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender that does not know yet that it has the turn. If the contender must first leave the
-    /// lock to other programs, also returns the contender's place.
+    /// Returns the next contender that does not know yet that its turn has come. If the contender must first let other
+    /// programs take the lock, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
@@ -695,7 +696,7 @@ impl Place {
         }
     }
 
-    /// Returns `true` if one of the users outside the queue can have a permit. `leaving` is the number of users that
+    /// Returns `true` if a user that is not in the queue may ask for a permit. `leaving` is the number of users that
     /// are leaving or do not count.
     fn has_room(&self, leaving: u32) -> bool {
         let others = self.users - self.line.len() - leaving;

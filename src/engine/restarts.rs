@@ -1,4 +1,4 @@
-//! The restart guard for all nodes together: how long a node that may have forgotten locks does not vote, and which
+//! The restart guard for all nodes together: how long a node that may have forgotten locks is quarantined, and which
 //! requests are permitted.
 //!
 //! The guard of each node decides whether its answers count, and whether commands to it check a marker.
@@ -57,8 +57,8 @@ impl Restarts {
         }
     }
 
-    /// Records the longest ttl that a caller has requested, with its lock delay. If the guard uses markers, the markers
-    /// say how long locks may last.
+    /// Records the longest ttl that a caller has requested, with its lock delay. Does nothing if the guard uses
+    /// markers, because the markers say how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         if !self.uses_markers() {
             self.longest = ttl.max(self.longest);
@@ -90,7 +90,7 @@ impl Restarts {
         self.longest
     }
 
-    /// Returns how long a node that may have forgotten locks does not vote.
+    /// Returns how long a node that may have forgotten locks is quarantined.
     pub(super) fn terms(&self) -> Terms {
         Terms {
             span: self.longest.saturating_add(self.drift.of(self.longest)),

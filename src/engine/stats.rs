@@ -20,8 +20,8 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The counts and times of a handle since it was built, and the current numbers of waiting operations. Statistics are
-/// meant for operators and exporters.
+/// The counts and times of a handle since it was built, and the current numbers of locks, waiting callers and debts.
+/// Statistics are meant for operators and exporters.
 ///
 /// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Each other handle has its
 /// own set of statistics. The statistics contain no names of locks, so their size does not depend on the number of
@@ -55,24 +55,25 @@ pub struct Stats {
     /// nodes lost them. Each lost lock was reported to its holder.
     pub lost: u64,
     /// The number of locks whose fencing token needed a second round trip, because the counters of the nodes differed
-    /// before. If this number is a large part of all acquired locks, many clients want the same locks at the same time.
+    /// before. If this number is a large share of all acquired locks, many clients want the same locks at the same
+    /// time.
     pub second_round_trips: u64,
     /// The current number of callers whose acquisition asks no node, because it waits for its turn, for another holder,
     /// or for its next attempt.
     pub waiting: usize,
-    /// The current number of held locks, which were not released, lost or handed over. A forgotten `Lock` or guard
+    /// The current number of held locks, which have not been released, lost or handed over. A forgotten `Lock` or guard
     /// counts until its validity ends.
     pub held: usize,
     /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// The current number of debts, which are releases that a node has refused, or has not received because it is down
-    /// or has no room.
+    /// The current number of debts: releases that a node has refused, or has not received because it is down or its
+    /// connection has no room.
     pub debts: usize,
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,
-    /// For each acquisition that was granted, or refused by the nodes or this handle, the time from the call to the
-    /// granted attempt, or to the refusal. After a grant, this time shows how long the call has waited for others and
-    /// between attempts. After a refusal, this time shows the duration of the whole call.
+    /// For each acquisition that was granted or refused, the time from the call to the granted attempt or to the
+    /// refusal. After a grant, this time shows how long the call has waited for others and between attempts. After a
+    /// refusal, this time shows the duration of the whole call.
     pub wait: Histogram,
     /// For each lock that was acquired or adopted and has ended, the time until it was released, lost or handed over.
     pub hold: Histogram,
@@ -121,8 +122,7 @@ outcomes! {
         pub other_group: u64,
         /// A limit of the handle was reached, and the caller got [`LockError::Saturated`].
         pub saturated: u64,
-        /// The caller gave up before the outcome: it dropped the future, or the call was late by the caller's own
-        /// clock.
+        /// The caller did not wait for the outcome: it dropped the future, or its deadline passed by its own clock.
         pub cancelled: u64,
     }
 }
@@ -130,7 +130,7 @@ outcomes! {
 outcomes! {
     /// The outcomes of extensions. Each extension is counted once.
     pub struct Extensions {
-        /// A majority keeps the lock for longer.
+        /// A majority has extended the lock.
         pub extended: u64,
         /// Too few nodes answered, and the caller got [`ExtendError::Unconfirmed`]. The lock did not change.
         pub unconfirmed: u64,
@@ -155,7 +155,7 @@ outcomes! {
         /// The lock had already been lost, and the caller got [`UnlockError::NotHeld`](crate::UnlockError::NotHeld).
         pub not_held: u64,
         /// Too few nodes answered, and the caller got [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed).
-        /// The unconfirmed releases stay debts.
+        /// The unconfirmed releases remain debts.
         pub unconfirmed: u64,
         /// No caller waited for the outcome, because a guard or a future was dropped or a lock was given back. The
         /// releases are still sent.
@@ -169,8 +169,8 @@ outcomes! {
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer, the time since its command was ready to be written. The histogram includes handshakes. The
-    /// histogram omits answers that may have arrived earlier than this program read them.
+    /// For each answer, the time since its command was ready to be written. The histogram includes handshakes. It omits
+    /// answers that this program may have read late.
     pub latency: Histogram,
 }
 

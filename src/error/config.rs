@@ -1,4 +1,4 @@
-//! Why a configuration, or the URL of a node, cannot be used. The check happens before any I/O.
+//! Why a configuration, or the URL of a node, cannot be used. A handle checks both before any I/O.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,13 +13,13 @@ use crate::limits::{
     UNIX_PATH_BYTES_MAX,
 };
 
-/// The text for requests that need scripts, on a handle without scripts.
+/// The error text for a request that needs scripts, on a handle without scripts.
 pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
     permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without these \
     features";
 
-/// Why a configuration, or the URL of a node, cannot be used. The text names the mistake, and says what to write. The
-/// text never shows a URL, which may contain a secret.
+/// Why a configuration, or the URL of a node, cannot be used. The error text names the mistake, and says what to write.
+/// It never shows a URL, which may contain a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct ConfigError(#[from] pub(crate) ConfigFault);
@@ -27,7 +27,7 @@ pub struct ConfigError(#[from] pub(crate) ConfigFault);
 /// See [`ConfigError`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum ConfigFault {
-    #[error("no node was given; give at least one node, and better three or five")]
+    #[error("no node was given; give at least one node, preferably three or five")]
     NoNodes,
     #[error("{0} nodes were given, but at most {NODES_MAX} are allowed")]
     TooManyNodes(usize),
@@ -35,7 +35,7 @@ pub(crate) enum ConfigFault {
     DuplicateNode { address: String },
     #[error("the URL{} {fault}", of_node(*index))]
     Url {
-        /// The index of the node in the order of the calls, counted from 0.
+        /// The index of the node in the list of nodes, counted from 0.
         index: Option<usize>,
         fault: UrlFault,
     },

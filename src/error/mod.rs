@@ -1,15 +1,14 @@
-//! Every way in which an operation can fail, sorted by the person who can repair it.
+//! The errors of all operations, grouped by the person who can repair the cause.
 //!
 //! The types [`LockError`], [`ExtendError`] and [`UnlockError`] are for the operations of callers,
 //! and [`OperatorError`](crate::OperatorError) is for the requests of operators. Errors that come from the nodes
 //! contain a [`Report`] with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] report
 //! mistakes of the caller before any I/O.
 //!
-//! `{}` shows one clause of an error, for users. `{:#}` adds what each node said and what to do, for operators and
-//! logs.
+//! `{}` shows a short message, for users. `{:#}` adds what each node said and what to do, for operators and logs.
 //!
-//! No error contains a credential or a whole token. Servers echo arguments in their error texts, so only the first word
-//! of a server's error is kept ([`ServerError`]).
+//! No error contains a credential or a whole token. Servers echo arguments in their error texts, so a [`ServerError`]
+//! contains only the first word of a server's error.
 
 mod config;
 mod node;

@@ -1,4 +1,4 @@
-//! Why a node did not carry out a request: its error reply, its connection, its configuration.
+//! Why a node did not carry out a request: an error reply, a failed connection, or a wrong configuration.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use super::tls::TlsFault;
 
 /// The first word of a server's error reply, such as `READONLY`.
 ///
-/// The rest of the text is not kept, because servers echo arguments in it.
+/// This type does not store the rest of the text, because servers echo arguments in it.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub struct ServerError {
     bytes: [u8; Self::BYTES_MAX],
@@ -19,8 +19,9 @@ pub struct ServerError {
 impl ServerError {
     const BYTES_MAX: usize = 15;
 
-    /// Returns the error of a reply `line` (without its `-` and line end): its first word, cut to
-    /// fifteen bytes of letters, digits and `_`.
+    /// Returns the error that an error reply contains. `line` is the reply without its `-` and its line end. The error
+    /// has at most the first fifteen bytes of `line`, and ends before the first byte that is not a letter, a digit or
+    /// `_`.
     pub(crate) fn from_line(line: &[u8]) -> Self {
         let mut bytes = [0; Self::BYTES_MAX];
         let mut len = 0_u8;
@@ -40,7 +41,7 @@ impl ServerError {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// Returns `true` if the word names no kind of error, because it is `ERR` or begins a sentence.
+    /// Returns `true` if the word does not name a kind of error, because it is `ERR` or the beginning of a sentence.
     pub(crate) fn is_plain(self) -> bool {
         let code = self.code();
         code == "ERR" || !code.bytes().any(|byte| byte.is_ascii_uppercase())
@@ -69,7 +70,7 @@ impl ServerError {
         })
     }
 
-    /// Returns the code, followed by what to do about it if that is known.
+    /// Returns the code, followed by advice if there is any.
     pub(crate) fn advised(&self) -> String {
         let advice = self.advice().map(|advice| format!(" ({advice})"));
         format!("{self}{}", advice.unwrap_or_default())
@@ -103,7 +104,7 @@ pub struct LinkError(#[from] pub(crate) LinkFault);
 /// See [`LinkError`].
 #[allow(
     private_interfaces,
-    reason = "the type is public only with the feature `internals`, and no test looks into a TLS fault"
+    reason = "the type is public only with the feature `internals`, and no test reads a TLS fault"
 )]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {
@@ -113,7 +114,7 @@ pub enum LinkFault {
     /// The host name could not be resolved to an address.
     #[error("its host name cannot be resolved")]
     Unresolved,
-    /// `Builder::credentials` has failed, or did not answer in time.
+    /// The provider of `Builder::credentials` failed, or did not answer in time.
     #[error("there are no credentials for it")]
     Credentials,
     /// No socket exists at the path.
@@ -181,8 +182,8 @@ pub enum Unusable {
         "the user lacks a permission; use the ACL line in the manual (`shearline::manual::permissions`)"
     )]
     NoPermission,
-    /// The user may not run `command`, without which a lock cannot be taken, released or extended. A user who may take
-    /// a lock but not release it gets no lock.
+    /// The user may not run `command`, which is necessary to take, release or extend a lock. A user who may take a lock
+    /// but not release it gets no lock.
     #[error(
         "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`){}",
         suffices(command)
@@ -203,7 +204,7 @@ pub enum Unusable {
     /// Protected mode refuses clients from other hosts.
     #[error("its protected mode refuses this client; set a password, or `protected-mode no`")]
     Protected,
-    /// The node has no client slot left.
+    /// The node has as many clients as its `maxclients` allows.
     #[error("it has reached its `maxclients`; raise this limit, or close other clients")]
     TooManyClients,
     /// The node is the same server as another configured node. A server has only one vote.
@@ -211,9 +212,9 @@ pub enum Unusable {
         "it is the same server as node {0} of the configuration (counted from 0); give each server only once"
     )]
     SameServer(u8),
-    /// The node carries the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
-    /// this node together with other nodes, or with another group name. While any node has this fault, the handle
-    /// takes no lock.
+    /// The node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses this
+    /// node together with other nodes, or with another group name. While any node has this fault, the handle takes no
+    /// lock.
     #[error(
         "its marker is for a group of {nodes} nodes with a quorum of {quorum}{}; give all \
          clients the same nodes and group name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
@@ -237,8 +238,8 @@ pub enum Unusable {
     /// The node may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor`
     /// is missing, or another server has written it. The node refuses locks with a fencing token, and grants plain
     /// locks as before. When every lock from before the loss has expired, the node gets a floor without the help of an
-    /// operator. The repair needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two
-    /// other nodes of three, or three of five.
+    /// operator. If q of N nodes are a majority, the repair needs the floors of N - q + 1 other nodes: two of three, or
+    /// three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives no token until all earlier locks have \
          expired and enough other nodes have reported their tokens; no operator is needed, but a program must run \
@@ -272,9 +273,9 @@ pub enum Unusable {
          permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without these features"
     )]
     NeedsScripts,
-    /// The TLS handshake fails. The certificate of the node, or of this client, must be corrected; the text of the
-    /// error says which one. The client tries the node again with the usual back-off. A node whose port does not speak
-    /// TLS often gives no answer at all, and is then unreachable.
+    /// The TLS handshake fails. An operator must correct the certificate of the node or of this client; the error text
+    /// says which one. The client tries the node again with the usual back-off. A node whose port does not speak TLS
+    /// often gives no answer at all, and is then unreachable.
     #[error("{0}")]
     Tls(LinkError),
     /// The node refused the handshake with another error.
@@ -282,8 +283,8 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Returns the text that says where to find an ACL line with `command`. No ACL line contains `scan`, which is needed
-/// for counting counters but not for locks.
+/// Returns the text that says where to find an ACL line with `command`. No ACL line in the manual contains `scan`,
+/// because locks do not need it.
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",
@@ -292,7 +293,7 @@ fn suffices(command: &str) -> &'static str {
 }
 
 impl Unusable {
-    /// Returns the lasting fault that made a connection fail for this reason; `None` if the reason passes by itself.
+    /// Returns the lasting fault behind this reason. Returns `None` if the problem may pass by itself.
     pub(crate) const fn of(reason: LinkFault) -> Option<Self> {
         match reason {
             #[cfg(feature = "tls")]
@@ -312,7 +313,7 @@ impl Unusable {
         }
     }
 
-    /// Returns `true` if the fault is a missing permission of the node's user.
+    /// Returns `true` if the user of the node lacks a permission.
     pub(crate) const fn is_of_user(self) -> bool {
         matches!(
             self,
@@ -324,12 +325,12 @@ impl Unusable {
         )
     }
 
-    /// Returns `true` if the fault is that the node gives no fencing tokens.
+    /// Returns `true` if the node gives no fencing tokens because of this fault.
     pub(crate) const fn is_of_tokens(self) -> bool {
         matches!(self, Self::InRepair | Self::NoFloor | Self::NoMoreTokens)
     }
 
-    /// Returns `true` if only an operator can repair the fault: no attempt before the repair will succeed.
+    /// Returns `true` if only an operator can repair the fault. Every attempt before the repair fails.
     pub(crate) const fn is_lasting(self) -> bool {
         !matches!(
             self,

@@ -25,16 +25,16 @@ pub enum LockError {
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     NoQuorum(Report),
     /// Either a majority granted the lock so late that no validity is left, or a majority is too far away to answer
-    /// within half of such a short ttl. The granted keys are released.
+    /// within half of this short ttl. The handle releases the granted keys.
     TooSlow(Report),
-    /// A node carries the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
-    /// this node together with other nodes, or with another group name. Two such groups can have majorities without
-    /// a common node. So the handle takes no lock while any node reports such a marker, and the call does not try
-    /// again. The nodes whose answers count still extend held locks.
+    /// A node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use this
+    /// node together with other nodes, or with another group name. Two such groups can have majorities without a common
+    /// node. So the handle takes no lock while any node reports such a marker, and the call does not try again. The
+    /// handle still extends held locks, on the nodes whose answers count.
     OtherGroup(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
-    /// A bound of this handle is reached; nothing was sent. Locks that are held are not affected.
+    /// The handle has reached one of its limits; nothing was sent. Held locks are not affected.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
@@ -113,7 +113,7 @@ fn held(report: &Report) -> String {
         .held_resource()
         .map(|name| format!("`{}` is ", Shown(name)));
     let which = which.unwrap_or_default();
-    // If nothing is known about the holder, neither this operation nor an earlier one in the queue has asked the nodes.
+    // If this is `false`, no caller in the queue has asked the nodes yet, so the text names only the earlier callers.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {
@@ -133,7 +133,7 @@ fn held(report: &Report) -> String {
         Some(label) => format!("{}", Shown(label)),
     };
     let left = match report.held_for() {
-        _ if report.never_expires() => " without an expiry".into(),
+        _ if report.never_expires() => ", without an expiry".into(),
         Some(left) => format!(" for another {}", Span(left).in_tenths()),
         None => String::new(),
     };
@@ -151,24 +151,24 @@ fn advice(report: &Report) -> &'static str {
     }
 }
 
-/// Why a lock was not extended, or not confirmed. A confirmation never ends with [`Limit`](Self::Limit)
-/// or [`Invalid`](Self::Invalid).
+/// Why a lock was not extended, or not confirmed. The errors [`Limit`](Self::Limit) and [`Invalid`](Self::Invalid)
+/// occur only for extensions.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
-    /// The lock's validity had ended by the clock of this machine, or its keys have expired on a majority. An expired
-    /// lock is never extended or confirmed, because the work since then may have overlapped with the work of another
-    /// holder. A lock from another clock has no validity until it is confirmed, so it is not extended either.
+    /// The lock's validity had ended by the clock of this machine, or its keys have expired on a majority. The handle
+    /// never extends or confirms an expired lock, because the work since then may have overlapped with the work of
+    /// another holder. A lock from another clock has no validity until it is confirmed, so it is not extended either.
     Expired,
     /// A majority reports that the key is missing or belongs to another client. The lock is lost.
     Lost(Report),
-    /// Too few nodes answered. The lock stays valid until its old end.
+    /// Too few nodes answered. The lock stays valid until its old deadline.
     Unconfirmed(Report),
     /// The lock has reached its limit of extensions.
     Limit,
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
-    /// A bound of this handle is reached; nothing was sent, and the lock is unchanged.
+    /// The handle has reached one of its limits; nothing was sent, and the lock is unchanged.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
@@ -334,7 +334,7 @@ pub enum RequestFault {
         "the owner text has {bytes} bytes, but at most {OWNER_BYTES_MAX} are allowed; shorten the text"
     )]
     OwnerTooLong { bytes: usize },
-    /// No validity would be left even if every node answered at once.
+    /// No validity would be left even if every node answered immediately.
     #[error(
         "a ttl of {} is too short, because its drift alone is {}; ask for a longer ttl",
         Span(*ttl), Span(*drift)

@@ -49,7 +49,7 @@ struct ReportParts {
 pub(crate) enum Asked {
     Vote,
     Answer,
-    /// No request was sent: a node counts as a yes if it is ready to vote.
+    /// The handle sent no request. A node that is ready to vote counts as a yes.
     Nothing,
     /// The request needed an answer from every node.
     All,
@@ -153,7 +153,7 @@ impl Report {
         self
     }
 
-    /// Records that all permits are taken, and that their number is `permits`.
+    /// Records that all permits are taken. `permits` is their number.
     #[must_use]
     pub(crate) fn all_taken(mut self, permits: u16) -> Self {
         self.0.all_taken = Some(permits);
@@ -204,7 +204,7 @@ impl Report {
     /// After 0.4 s, a waiting caller that checks whether the lock is free also asks the nodes who holds the lock. The
     /// caller asks at most ten times a second, even if the lock is extended or changes hands more often. So shorter
     /// waits have no additional cost. The label is known only if a majority has the same token and the user may run
-    /// scripts. In all other cases, the label is `None`. `inspect` asks for the holder at once.
+    /// scripts. In all other cases, the label is `None`. `inspect` asks for the holder immediately.
     ///
     /// Any client can write any label, so a label is only for people and logs.
     ///
@@ -293,12 +293,11 @@ impl Report {
         )
     }
 
-    /// Returns the number of permits that other clients use for the resource, if the request named another number and
-    /// therefore too few nodes are left for a majority. For errors other
-    /// than [`LockError::Held`](crate::LockError::Held), the result is `None`.
+    /// Returns the number of permits that other clients use for the resource, if the request failed because it named
+    /// another number. For errors other than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
-    /// All clients must use the same number for one resource. The call fails at once. The number of the other clients
-    /// applies until all their permits are released or have expired.
+    /// All clients must use the same number for one resource. A call with another number fails immediately. The number
+    /// of the other clients applies until all their permits are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -494,7 +493,7 @@ pub(super) fn gone(report: &Report) -> String {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A `main` that returns an error shows its `Debug` form, so that form is as readable as the `Display` form.
+        // If `main` returns an error, Rust prints its `Debug` form. So this form is the same as the `Display` form.
         write!(f, "{self}")
     }
 }
@@ -507,16 +506,16 @@ pub struct NodeReport {
     pub address: Arc<str>,
     /// The outcome at this node.
     pub outcome: NodeOutcome,
-    /// How long the answer took, counted from before the first byte of the attempt; `None` if the node did not answer.
+    /// The time from the start of the attempt until the answer; `None` if the node did not answer.
     pub latency: Option<Duration>,
     /// The resource that the node names as held by another client, if a lock on several resources was not taken.
     pub resource: Option<Box<[u8]>>,
     /// The reason as a text. The text comes from the server if the server refuses with an unknown error, or from
     /// `Builder::credentials` if the provider has failed. The text is printable, has at most 240 characters, and never
-    /// comes from a login.
+    /// quotes the answer to a login.
     pub words: Option<Arc<str>>,
-    /// How long the server had been up when this handle first connected, if that is less than a minute
-    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The votes of the node counted at once, although
+    /// How long the server had been up when this handle first connected, if it was less than a minute. `None` if you
+    /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted from the beginning, although
     /// the node may have forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
@@ -633,10 +632,10 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// If a command in a script fails, servers name the script in the error.
+/// The word with which servers name a script in the error of a command that failed in it.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
-/// Returns `true` if a server with such an error text seems to run no scripts.
+/// Returns `true` if this error text suggests that the server runs no scripts.
 pub(crate) fn names_scripts(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     let has = |word: &&str| words.contains(word);
@@ -858,7 +857,7 @@ mod tests {
             ),
             (
                 report().held_for_ever(Some(b"")),
-                "held by another client without an expiry",
+                "held by another client, without an expiry",
                 ": 0 of the 1 vote needed (a:1 held); the lock never expires, so if its holder is gone, delete the key",
             ),
         ] {

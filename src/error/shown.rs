@@ -6,8 +6,8 @@ use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
 
-/// The number of bytes of a name that are shown. If a very long name were repeated for many nodes, the rest of the text
-/// would be hard to find. Owner labels are never longer.
+/// An error text shows at most this many bytes of a name, because it may repeat the name for each node. Owner labels
+/// are never longer.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
 
 /// Returns the text of a server, or of the provider of credentials, bounded and printable.
@@ -21,8 +21,8 @@ pub(crate) fn words(text: &str) -> Arc<str> {
     shown.collect::<String>().into()
 }
 
-/// Returns the text after the `code` in a server's error `line`, as far as it can be shown. Leaves out words of the
-/// command that servers repeat, such as names and tokens.
+/// Returns the text after the `code` in a server's error `line`, up to the first byte that cannot be shown. Leaves out
+/// words of the command that servers repeat, such as names and tokens.
 pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let is_shown = |byte: &&u8| (byte.is_ascii_graphic() || **byte == b' ') && **byte != b'\\';
     let shown = line.iter().take_while(is_shown).count();

@@ -3,7 +3,7 @@
 //! No value in this module contains a key, or a part of a key. The errors name a file by its path.
 #![cfg_attr(
     not(feature = "tls"),
-    allow(dead_code, reason = "only the feature `tls` makes these values")
+    allow(dead_code, reason = "only the feature `tls` constructs these values")
 )]
 
 use alloc::string::String;
@@ -198,7 +198,7 @@ mod tests {
     use crate::error::LinkError;
     use alloc::string::ToString;
 
-    /// Every event of a connection stores this value.
+    /// Every event of a connection stores this value, so it should be small.
     #[test]
     fn the_reason_of_a_connection_stays_small() {
         assert_eq!(size_of::<LinkError>(), 8);

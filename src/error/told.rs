@@ -1,5 +1,5 @@
-//! The two forms of an error's text. `{}` is one clause that names the lock, for users. `{:#}` is for operators and
-//! logs: it adds what each node said, the consequences and advice, and names the page of the manual that helps.
+//! The two forms of an error's text. `{}` is a short message that names the lock, for users. `{:#}` is for operators
+//! and logs. It adds what each node said, the consequences and advice, and names the page of the manual that helps.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -12,7 +12,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Splits the text of an error. The first clause of the text ends at the first semicolon.
+    /// Splits the text of an error. The short form ends at the first semicolon.
     pub(crate) fn of(text: impl fmt::Display) -> Self {
         let text = text.to_string();
         let (clause, rest) = text.split_at(text.find("; ").unwrap_or(text.len()));
@@ -36,8 +36,8 @@ impl Told {
     }
 }
 
-/// Implements `Display` for errors with a function `told`, and a method that returns the report if the variant contains
-/// a report.
+/// Implements `Display` for errors with a method `told`. Also implements `report`, which returns the report of a
+/// variant that contains one.
 macro_rules! told {
     ($($error:ident { $($reported:ident),* })*) => {$(
         impl core::fmt::Display for $error {

@@ -34,7 +34,7 @@ pub(super) struct Stopped {
 
 impl Call<'_> {
     /// Reads the sockets and fires timers, unless the sockets were read a short time ago. Returns the current time.
-    /// Without this read, calls that fail at once would never find out that nodes are back.
+    /// Without this read, calls that fail immediately would never find out that nodes are back.
     pub(super) fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {

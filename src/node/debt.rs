@@ -2,9 +2,9 @@
 //!
 //! A node has two queues of debts. One queue holds the releases that are sent as soon as the node is connected and has
 //! room. The other queue holds the releases that the node has refused. The engine retries refused releases later. A
-//! debt is the key of a claim, and the claim knows what must be released. Each claim is queued at most once, so there
-//! are never more debts than claims. When a debt ends by time, its entry is marked as forgotten. A forgotten entry may
-//! stay in its queue for a while, but does not count. At most half of the entries are forgotten.
+//! debt is stored as the key of its claim, which says what to release. Each claim is queued at most once, so there are
+//! never more debts than claims. When a release is no longer needed, its entry counts as forgotten. A forgotten entry
+//! may stay in its queue for a while, but [`Debts::len`] does not count it. At most half of the entries are forgotten.
 
 use alloc::collections::VecDeque;
 
@@ -40,7 +40,7 @@ impl Debts {
     }
 
     /// Records that a release is no longer a debt. When half of all entries are forgotten, removes every entry for
-    /// which `is_owed` returns `false`, so that the average cost is constant.
+    /// which `is_owed` returns `false`, so the average cost of a call is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
@@ -50,17 +50,17 @@ impl Debts {
         }
     }
 
-    /// Records that the claim that [`Debts::pop`] returned was forgotten.
+    /// Records that [`Debts::pop`] has returned a forgotten entry.
     pub(crate) fn popped_forgotten(&mut self) {
         self.forgotten -= 1;
     }
 
-    /// Returns the next release to send. The claim of this release may be forgotten.
+    /// Returns the next release to send. The returned entry may be a forgotten one.
     pub(crate) fn pop(&mut self) -> Option<ClaimKey> {
         self.due.pop_front()
     }
 
-    /// Puts back the release that [`Debts::pop`] returned, because there was no room for it.
+    /// Puts back the release that [`Debts::pop`] returned, because there was no room to send it.
     pub(crate) fn put_back(&mut self, claim: ClaimKey) {
         self.due.push_front(claim);
     }
@@ -69,7 +69,7 @@ impl Debts {
         !self.due.is_empty()
     }
 
-    /// Returns `true` if a refused release whose claim satisfies `same` waits for another try.
+    /// Returns `true` if `same` returns `true` for the claim of a refused release.
     pub(crate) fn is_deferred(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.deferred.iter().any(|claim| same(*claim))
     }

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! For the life of the sorted set, see [`script`](super::script).
+//! For the lifetime of the sorted set, see [`script`](super::script).
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use crate::resp::Value;
 pub(crate) struct Member {
     pub(crate) slot: Option<Slot>,
     pub(crate) token: OwnedToken,
-    /// How much longer the holder is a member.
+    /// The time until the membership expires.
     pub(crate) left: Duration,
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Slot {
     pub(crate) slot: u16,
 }
 
-/// Returns the members in the list `value`, each with its remaining milliseconds. Returns `None` if this library cannot
-/// have written one of the members.
+/// Returns the members in the list `value`, each with its remaining milliseconds. Returns `None` if one of the members
+/// does not have a form that this library writes.
 pub(super) fn members_in(value: Value<'_>) -> Option<Box<[Member]>> {
     let items = value.as_items()?;
     let (mut items, half) = (items.iter(), items.iter().len() / 2);

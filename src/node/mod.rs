@@ -1,12 +1,12 @@
 //! One node: its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, its [`Abilities`], and its debts.
 //!
-//! A node knows bytes and the order of commands, but no rounds. A [`Request`] names the claim or operation behind a
-//! command, and the node returns the request with the reply.
+//! A node handles the bytes and the order of commands, but knows nothing about operations. A [`Request`] names the
+//! claim or operation behind a command, and the node returns the request with the reply.
 //!
 //! # Guarantees
 //!
 //! * **Order.** All commands about one key use one connection, in the order in which they were requested. Replies are
-//!   matched with commands by their order. A push answers no command. A reply without a command ends the connection.
+//!   matched with commands by their order. A push is not a reply. A reply without a command ends the connection.
 //! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends debts of an
 //!   earlier connection before any `SET`.
 //! * **Room for the release.** The node accepts a `SET` only while there is room for its release too.
@@ -97,8 +97,8 @@ impl Node {
 
     // ----- the connection -------------------------------------------------------------------
 
-    /// Sends the first command of the handshake, because the connection is up. Returns `false` if no connection was
-    /// being opened.
+    /// Sends the first command of the handshake over a connection that has just been opened. Returns `false` if no
+    /// connection was being opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
         if !self.handshake.connected() {
             return false;
@@ -139,13 +139,13 @@ impl Node {
         }
     }
 
-    /// Returns `true` if the node's votes count at `now`, as far as is known.
+    /// Returns `true` if the node's votes count at `now`, as far as the engine knows.
     pub(crate) fn counts(&self, now: Instant) -> bool {
         self.serves() && self.trust.kept_until(now).is_none()
     }
 
-    /// Returns when the node's votes start to count, as far as this is known at `now`. Returns [`Instant::MAX`] while
-    /// the node cannot be asked.
+    /// Returns when the node's votes start to count, as far as the engine knows at `now`. Returns [`Instant::MAX`] if
+    /// the node cannot be asked, or if the time is unknown.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
@@ -160,7 +160,7 @@ impl Node {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Returns whether the engine can ask a question now, with room for a later release.
+    /// Returns whether the engine can ask the node a question now, and still has room for a later release.
     #[inline(always)]
     pub(crate) fn access(&self) -> Access {
         match (&self.handshake.phase, self.handshake.trouble) {
@@ -179,8 +179,8 @@ impl Node {
     }
 
     /// Returns `true` if the node has been silent for too long, or if unanswered commands use half of its room. A
-    /// suspect node gets no questions, so that the other half of the room stays free for the releases of locks that the
-    /// node may hold.
+    /// suspect node gets no questions, so that the other half of the room stays free for the releases of locks that it
+    /// may have granted.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()
@@ -197,10 +197,9 @@ impl Node {
         withdrawn
     }
 
-    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
-    /// read the keys so far, the transaction does not take the keys. The `SET` of a lock that was held has almost
-    /// always been sent, so this method does not search for such a `SET`. If the `SET` was not sent yet, its release
-    /// follows it.
+    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has only
+    /// read the keys so far, it does not take them. The `SET` of a lock that was held has almost always been sent, so
+    /// this method does not search for it. If it was not sent yet, its release follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -211,9 +210,9 @@ impl Node {
                 && self.connection.transactions.give_up_taking(claim)
     }
 
-    /// Returns `true` if a nil to a `SET` may come from a key that this engine is releasing. Either the release was
-    /// sent to the node again, or the release waits for another try. `same` returns `true` for the claim of the key
-    /// that is being released.
+    /// Returns `true` if the node may have answered a `SET` with nil because of a key that this engine is releasing.
+    /// The release was sent again, or waits for another try. `same` returns `true` for the claim of the key that is
+    /// being released.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)
@@ -222,14 +221,14 @@ impl Node {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection, because the path may be longer now than this connection
-    /// allows for.
+    /// Returns `true` if the node needs another connection, because the network path to it may be longer now than this
+    /// connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if its
-    /// opening or handshake has been silent for at least `least`.
+    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if the
+    /// node has been silent for at least `least` during the opening or the handshake.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
@@ -282,7 +281,7 @@ impl Node {
 
     // ----- the group ------------------------------------------------------------------------
 
-    /// Asks the node to join its group with this longest ttl, if the restart guard uses markers.
+    /// If the restart guard uses markers, asks the node to join its group, and declares `longest` as the longest ttl.
     ///
     /// # Errors
     ///
@@ -304,8 +303,9 @@ impl Node {
         Ok(())
     }
 
-    /// Makes the answers of the server with this `run_id` count from now on. An operator vouches that every lock that
-    /// the server may have forgotten has expired. Returns `true` if the answers of the server did not count before.
+    /// Makes the answers of the server with this `run_id` count from now on. By calling this method, an operator
+    /// vouches that every lock that the server may have forgotten has expired. Returns `true` if the answers of the
+    /// server did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -331,7 +331,7 @@ impl Node {
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
-            // A handshake that has not asked to join yet will ask in the new mode.
+            // If the handshake has not asked to join yet, it will ask in the new mode, so this code does not ask again.
             if is_ready || membership.open != 0 {
                 let _ = self.join(now, longest); // Its `run_id` is known.
             }

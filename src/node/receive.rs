@@ -4,7 +4,7 @@
 //!
 //! * Replies are matched with commands by their order alone. A push does not count as a reply. A reply without a
 //!   command ends the connection.
-//! * Each answer is returned together with the restart guard's decision whether it counts.
+//! * Each answer is returned together with the restart guard's decision on whether it counts.
 
 use alloc::boxed::Box;
 
@@ -26,15 +26,15 @@ use super::trust::Trust;
 use super::{Node, reply};
 
 impl Node {
-    /// Returns the next item from the node, read from the rest of earlier pieces and from `piece`. Returns `None` when
-    /// all of `piece` was read.
+    /// Returns the next item that the node has sent. Its bytes come from earlier pieces and from `piece`. Returns
+    /// `None` when all of `piece` was read.
     ///
-    /// Passes the names of changed keys to `changed`, which returns `true` if an operation has waited for this change.
-    /// When the answer with a holder's token is returned, [`Connection::token`](super::Connection) contains the token.
+    /// Passes the names of changed keys to `changed`, which returns `true` if an operation was waiting for this change.
+    /// If the returned answer names a holder's token, [`Connection::token`](super::Connection) contains it.
     ///
     /// # Errors
     ///
-    /// Returns the reason if the connection must be closed.
+    /// Returns the reason why the connection must be closed.
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,
@@ -101,7 +101,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the command cannot have this answer. If the answer does not fit, the command counts as unanswered.
+    /// Fails if the command cannot have this answer. In that case, the command counts as unanswered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(
@@ -141,8 +141,7 @@ impl Node {
         self.trust.judge_refusal(request, reply)
     }
 
-    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says whether a transaction was
-    /// used.
+    /// Turns a refusal into a reply, and handles its consequences. `transacted` says whether a transaction was used.
     fn refused(
         &mut self,
         now: Instant,
@@ -164,8 +163,8 @@ impl Node {
         reply
     }
 
-    /// Handles the answer to a trial. A trial is the release of a token that no key contains, which shows whether the
-    /// user may run the command.
+    /// Handles the answer to a trial. A trial releases a token that no key contains, to find out whether the user may
+    /// run the command.
     #[cold]
     fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
         let mut hints = Hints {
@@ -206,8 +205,8 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Keeps the handshake open while releases wait for a transaction. The method serves a connection that is closed at
-    /// the end of its handshake. Returns `false` if no release waits.
+    /// Keeps the handshake open while releases wait for a transaction. This method is for a connection that is closed
+    /// at the end of its handshake. Returns `false` if no release waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
@@ -296,7 +295,8 @@ fn pushed(
     }
 }
 
-/// Keeps the text of an error that answers a command with this `purpose`. The error may raise doubt about scripts.
+/// Keeps the text of the error that the node returned for a command with this `purpose`. The error may cast doubt on
+/// whether the node runs scripts.
 #[cold]
 #[inline(never)]
 fn keep_words(
@@ -310,8 +310,8 @@ fn keep_words(
     }
 }
 
-/// Keeps the token or the holders that `value` names, if `request` asks for them. A single holder serves a waiter as
-/// well as a token does.
+/// Keeps the token or the holders that `value` names, if `request` asks for them. If a single holder is named, its
+/// token later counts as the token in the key.
 #[cold]
 #[inline(never)]
 fn keep_token(
@@ -331,7 +331,8 @@ fn keep_token(
     }
 }
 
-/// Handles the answer to a command of the connection itself.
+/// Handles the answer to a command that the connection itself added or combined: a transaction, a batch of releases, or
+/// a command for tracking.
 #[cold]
 #[inline(never)]
 fn wire_answered(

@@ -1,8 +1,8 @@
 //! Server errors: which command was refused, and whether it certainly did not run.
 //!
-//! Only the first word identifies an error, because servers repeat arguments after this word. The classes of errors
-//! were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so nothing must
-//! be undone. After any other error the command may have run, so it needs a release.
+//! Only an error's first word is reliable, because servers may repeat arguments of the command after it. The classes of
+//! errors were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so
+//! nothing must be undone. After any other error the command may have run, so the engine sends a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the refusal in `value`. An answer that is not an error counts as an error without a name.
+    /// Reads the refusal from `value`. A value that is not an error counts as a plain `ERR`.
     #[cold]
     pub(super) fn of(value: Value<'_>) -> Self {
         let line = value.as_error().unwrap_or(b"ERR");
@@ -38,13 +38,14 @@ impl Refusal {
         }
     }
 
-    /// Returns the outcome for the report, after this refusal of `command`.
+    /// Returns the outcome that a report shows for this refusal of `command`.
     pub(super) fn outcome(self, command: &'static str) -> NodeOutcome {
         let missing = self.missing(command).map(NodeOutcome::Unusable);
         missing.unwrap_or_else(|| NodeOutcome::Refused(self.error()))
     }
 
-    /// Returns the error. Servers use different words for a missing permission, so this error gets its own code.
+    /// Returns the error. Servers use different codes for a forbidden command or key, so this method always returns
+    /// `NOPERM` for them.
     pub(super) fn error(self) -> ServerError {
         match self {
             Self::Error(error) => error,
@@ -53,7 +54,7 @@ impl Refusal {
         }
     }
 
-    /// Returns `true` if the text is unknown and may mean that the server runs no scripts.
+    /// Returns `true` if the error's text is unknown and may mean that the server runs no scripts.
     pub(super) fn is_in_own_words(self) -> bool {
         let Self::Error(error) = self else {
             return false;
@@ -62,7 +63,7 @@ impl Refusal {
     }
 }
 
-/// What the missing permission is about.
+/// What the user has no permission for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
     /// The user may not run the command. This variant also covers servers that do not have the command, or have no
@@ -77,8 +78,8 @@ pub(crate) enum Forbidden {
 }
 
 impl Forbidden {
-    /// Returns the missing permission that the error `line` names. If the permission is for a command, all servers say
-    /// "to run the '..' command". If the permission is for a key, the text depends on the server.
+    /// Returns the missing permission that the error `line` names. For a forbidden command, all servers say "to run the
+    /// '..' command". For a forbidden key, the text depends on the server.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         let error = ServerError::from_line(line);
@@ -118,8 +119,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command that one of our scripts has run. Servers before Redis 7.0 put this error at the end
-/// of their own message, after the script's name and the line number. Lua's own errors have no code.
+/// Returns the error of a command that failed within one of our scripts. Servers before Redis 7.0 put this error at the
+/// end of their own message, after the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -139,7 +140,7 @@ pub(super) fn refuses_for_certain(error: ServerError) -> bool {
     guard!(RefusedReleased, is_known(error))
 }
 
-/// Returns `true` if servers use this error for commands that they did not run.
+/// Returns `true` if this is a known error, which servers send instead of running a command.
 pub(super) fn is_known(error: ServerError) -> bool {
     matches!(
         error.code(),
@@ -163,7 +164,7 @@ pub(super) fn is_known(error: ServerError) -> bool {
     )
 }
 
-/// Returns `true` if this error means that the server loads or copies its keys, and may have other keys afterwards.
+/// Returns `true` if this error means that the server is loading or copying keys, and may have other keys afterwards.
 pub(super) fn may_forget(error: ServerError) -> bool {
     matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
 }

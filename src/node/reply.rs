@@ -31,8 +31,8 @@ pub(crate) enum Reply {
     Slot(u16),
     /// The permit has the given slot and number.
     NumberedSlot { slot: u16, number: u64 },
-    /// The key contains the token, and lives for the given time. If the command replaces tokens, the token may be the
-    /// new token.
+    /// The key contains the token, and expires after the given time. If the command replaces the token, the key may
+    /// contain the new one.
     Kept(Duration),
     /// The given number of the scanned keys are counters. The count continues at `cursor`. A cursor of zero means that
     /// the count is complete.
@@ -45,7 +45,8 @@ pub(crate) enum Reply {
     Foreign(u8),
     /// A caller waits for the exclusive lock, and its intent blocks readers for the given time.
     Intent(Duration),
-    /// All slots, or the only wanted slot, are taken. The first of all slots becomes free after the given time.
+    /// All slots are taken, or the one slot that the command asks for is taken. The next slot becomes free after the
+    /// given time.
     Full(Duration),
     /// The resource has the given number of permits, not the requested number.
     OtherPermits(u16),
@@ -103,7 +104,7 @@ impl Reply {
         None
     }
 
-    /// Returns the missing permission or command, if nothing was done for this reason.
+    /// Returns the missing permission or command, if this is the reason why nothing was done.
     pub(super) const fn missing(self) -> Option<Unusable> {
         if let Self::NotDone(NodeOutcome::Unusable(missing)) = self {
             return Some(missing);
@@ -116,7 +117,7 @@ impl Reply {
     }
 }
 
-/// A reply after it was read.
+/// A reply, with the result of the marker check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) reply: Reply,
@@ -151,8 +152,8 @@ pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
     }
 }
 
-/// Returns the meaning of `value` as the answer to `request`. `value` must not be an error. Returns `None` if the
-/// command has no such answer.
+/// Interprets `value` as the answer to `request`. `value` must not be an error. Returns `None` if the command has no
+/// such answer.
 #[inline(never)]
 pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {
@@ -199,7 +200,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // The caller needs only the token, or the fact that the key is a sorted set.
+        // Returns only whether the key is a sorted set, because `keep_token` has kept the token.
         Request::Name { .. } => match three(value).and_then(|(_, _, key)| key.as_items()) {
             Some(_) => Some(Reply::Foreign(0).into()),
             None => Some(Reply::Done.into()),
@@ -241,7 +242,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
                 -1 => no_number(number),
                 _ => Reply::lacks(forbidden_to_fence(said)?),
             };
-            // A script that took nothing may not have read the marker.
+            // A script that fails early may not have read the marker, so its marker value is ignored.
             let marker = (0 <= said).then_some(marker);
             Some(Read { reply, marker })
         }
@@ -289,12 +290,12 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
             (said, marker, reply)
         }
     };
-    // A script that took nothing may not have read the marker.
+    // A script that fails early may not have read the marker, so its marker value is ignored.
     let marker = (0 < said).then_some(marker);
     Some(Read { reply, marker })
 }
 
-/// Returns the reason why a reader does not get the lock, from a script's answer.
+/// Reads from a script's answer why a reader does not get the lock.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),
@@ -302,7 +303,7 @@ const fn kept_out(said: i64) -> Reply {
     }
 }
 
-/// Returns the meaning of a script's answer about slots.
+/// Interprets a script's answer about slots.
 fn slot(said: i64, more: i64) -> Option<Reply> {
     match said {
         1 => u16::try_from(more).ok().map(Reply::Slot),
@@ -317,7 +318,7 @@ fn slot(said: i64, more: i64) -> Option<Reply> {
 fn released(by: Dialect, value: Value<'_>) -> Option<Reply> {
     match (by, value) {
         (Dialect::SetIfEq, Value::Simple(b"OK")) => Some(Reply::Done),
-        // The answer is the same if the key holds the token of another client.
+        // The answer is the same if the key contains another client's token.
         (Dialect::SetIfEq, Value::Null) => Some(Reply::Missing),
         _ => of_token(value.as_integer()?),
     }
@@ -340,7 +341,7 @@ pub(super) fn in_batch(value: Value<'_>) -> Option<Reply> {
     of_token(value.as_integer()?)
 }
 
-/// Returns the meaning of a script's answer about the token.
+/// Interprets a script's answer about the token.
 #[inline]
 const fn of_token(said: i64) -> Option<Reply> {
     match said {
@@ -355,8 +356,8 @@ const fn of_token(said: i64) -> Option<Reply> {
 /// without an expiry.
 pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
-/// Returns the meaning of a script's answer about the token. The answer is the remaining milliseconds plus one, or a
-/// number that means that the key does not contain the token.
+/// Interprets a script's answer about how much longer the key lives. The answer is the remaining milliseconds plus one,
+/// or a number that means that the key does not contain the token.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     if above < 1 {
         return of_token(above);
@@ -364,7 +365,7 @@ pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     Some(Reply::Kept(Duration::from_millis(above.unsigned_abs() - 1)))
 }
 
-/// Like [`kept_for`], but for an inspection, where a key without an expiry has no end.
+/// Like [`kept_for`], but for an inspection, which returns [`Duration::MAX`] for a key without an expiry.
 pub(super) const fn inspected(above: i64) -> Option<Reply> {
     match above == FOREVER + 1 {
         true => Some(Reply::Kept(Duration::MAX)),
@@ -389,7 +390,7 @@ fn up_to_the_largest(number: i64) -> Option<u64> {
     number.filter(|number| *number <= FENCING_TOKEN_MAX)
 }
 
-/// Returns the answer of a script, and the result of the marker check if the script made one.
+/// Returns the answer of a script, and the result of the marker check if the script made this check.
 fn said(value: Value<'_>) -> Option<(i64, Option<i64>)> {
     match value.as_integer() {
         Some(said) => Some((said, None)),
@@ -423,8 +424,8 @@ pub(super) fn holders_in(value: Value<'_>) -> Option<Box<[Member]>> {
     members_in(three(value)?.2)
 }
 
-/// Returns the token in the answer to an inspection, cut off one byte after the maximum length of a token. Returns
-/// `None` if the key does not exist.
+/// Returns the token in the answer to an inspection, truncated to at most one byte more than the maximum length of a
+/// token. Returns `None` if the key does not exist.
 pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
     let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
     let token = token.as_bytes()?;
@@ -440,8 +441,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Reads a reply to a command that takes a lock in this way. Returns the meaning of the reply and the result of the
-    /// marker check.
+    /// Reads a reply to a command that takes a lock. Returns what the reply means, and the result of the marker check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
         let claim = ClaimKey(Slab::new().insert(()));
         let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));

@@ -11,14 +11,14 @@ use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 /// The purpose of a command to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
-    /// A claim or an operation has asked.
+    /// The command is a request of a claim or an operation.
     Asked(Request),
     /// The command belongs to the handshake, or loads the scripts again.
     Handshake(Step),
     /// The command belongs to the open transaction.
     Transaction,
-    /// A batch is one script that does all the renewals or releases that follow it. The answer to this script has one
-    /// item for each renewal or release.
+    /// The command is a batch: one script that does all the renewals or releases that follow it. The answer to this
+    /// script has one item for each renewal or release.
     Batch {
         /// The number of renewals or releases.
         count: u8,
@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
     Withdrawn,
     /// Asks for the time of the server.
     Time,
-    /// Asks for notifications of changed keys, once per connection and before each look.
+    /// Asks for notifications of changed keys, once per connection and before each [`Look`](Self::Look).
     Track,
     /// Records the intent of a caller that waits for an exclusive lock, or removes a permit's token from a wrong slot.
     /// Nothing depends on the answer.
@@ -78,11 +78,11 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Whether the nodes load the script of this release, or replace it with a native command. Any other release
-        /// may have deleted some of the keys, whatever the answer says.
+        /// Whether the nodes load the script of this release, or a native command replaces it. Any other release may
+        /// have deleted some of the keys, whatever the answer says.
         is_taught: bool,
-        /// Whether an earlier release failed or lost its connection. Until this release is answered, the node may still
-        /// hold a key from a `SET` that was sent before it.
+        /// Whether an earlier release failed or lost its connection. Until the node has answered this release, it may
+        /// still have a key from a `SET` that was sent before the release.
         repair: bool,
     },
     /// A question about a lock.
@@ -123,7 +123,7 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The way to release the lock.
         way: Dialect,
-        /// Whether all ways are tried, one after another.
+        /// Whether all other ways are tried too.
         with_others: bool,
     },
     /// Asks which permission was missing when the node refused an extension or confirmation.
@@ -153,11 +153,12 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer counts as a vote. A vote also depends on the server's clock.
+    /// Returns `true` if the answer counts as a vote. Before such a request, the clock watch may ask for the server's
+    /// time.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
-            // `Overwrite` changes the key even if the answer of the node does not count.
+            // `Overwrite` is not a vote, because it must change the key even if the node's answer does not count.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }
@@ -271,7 +272,7 @@ impl Dialect {
         matches!(self, Self::Sha1 | Self::Text | Self::TextOnly)
     }
 
-    /// Returns the command for which the user needs a permission, as ACL rules name it.
+    /// Returns the name that ACL rules use for the command of this form.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Sha1 => "evalsha",
@@ -324,7 +325,7 @@ pub(crate) enum Taught {
     CheckedExtend,
 }
 
-/// The remaining time of a key, as a node reports it.
+/// How much longer a key lives, as a node reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
     /// The key does not exist.
@@ -339,8 +340,9 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// The node was not asked yet, because no caller has waited for a lock on this connection and no lock was kept. The
-    /// value is also `Unasked` if the server was busy or loading when it was asked, and will be asked again.
+    /// The node was not asked for notifications yet, because no caller has waited for a lock on this connection and no
+    /// lock was kept. The value is also `Unasked` if the server was busy or loading when it was asked, and will be
+    /// asked again.
     #[default]
     Unasked,
     /// The node sends a push as soon as the lock is released.

@@ -1,15 +1,15 @@
 //! The scripts that nodes run.
 //!
 //! The engine sends the scripts as SHA-1 digests or as text: see `recipes`. The digests are constants, because some
-//! systems may not permit a build to compute SHA-1. A test compares these digests with the digests from a server.
+//! systems may not let a build compute SHA-1. A test compares these digests with the digests from a server.
 //!
 //! # With a strict restart guard
 //!
 //! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
 //! and whenever another script reports an unexpected marker. The other scripts change the key of the lock exactly as
-//! the plain commands do. The scripts change the key even if the node does not vote, because any key prevents other
-//! clients from taking the lock. Each script answers with two integers: the answer of the plain command, and whether
-//! this answer counts.
+//! the plain commands do. They change it even if the node does not vote, because the key still prevents other clients
+//! from taking the lock. Each script answers with two integers: the answer of the plain command, and whether this
+//! answer counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -17,7 +17,7 @@
 //! {said, -1}    it does not count: the marker is missing, or is another one
 //! ```
 //!
-//! In every answer, a barrier without an expiry counts as one second.
+//! In every answer, a barrier without an expiry counts as a barrier that ends within one second.
 //!
 //! # Not here
 //!
@@ -40,8 +40,8 @@ pub(crate) use shared::{
 };
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`. `c` is
-/// `redis.acl_check_cmd`. Some servers check the number of arguments, so `get` and `pttl` get one argument, and the
-/// other commands get the key twice.
+/// `redis.acl_check_cmd`. Some servers check the number of arguments, so the script passes one argument to `get` and
+/// `pttl`, and the key twice to the other commands.
 macro_rules! end_unless_permitted {
     ($key:literal, $refused:literal) => {
         concat!(
@@ -115,7 +115,7 @@ pub(crate) const RELEASE_EACH: Script = Script {
 
 /// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
 /// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
-/// permanent, the answer is 285 000 years. Up to about this size, numbers in Lua are exact.
+/// permanent, the answer stands for 285 000 years. Up to about this size, numbers in Lua are exact.
 ///
 /// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {
@@ -158,15 +158,16 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 
 /// Returns three values. The first value is the remaining milliseconds of the key plus one, or `0` if the key does not
 /// exist. The second value says whether the answer counts, if the arguments include the keys of a marker and a barrier
-/// (see the [module](self)). The third value is the token. A value that is longer than any token is cut off one byte
-/// after the maximum length of a token.
+/// (see the [module](self)). The third value is the token. A value that is longer than any token is truncated to one
+/// byte more than the maximum length of a token.
 ///
 /// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is such a set
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
-/// most `HOLDERS_SHOWN_MAX` members, those that expire first, and long members are cut off in the same way.
+/// most `HOLDERS_SHOWN_MAX` members. If there are more, the script leaves out those that expire last. Long members are
+/// truncated too.
 ///
-/// A single script reads the time and the token, so that the two values belong together. The script is always sent as
-/// text, because it is too rarely used to load it in the handshake.
+/// A single script reads the time and the token, so that the two values belong to the same moment. The script is always
+/// sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -183,21 +184,20 @@ pub(crate) const INSPECT: Script = Script {
     sha1: "c5f4c7cf078ae5bb65e10725daf4cec708f82d1f",
 };
 
-/// Makes a node a member of a group, or answers why the node does not become a member.
+/// Makes a node a member of a group, unless its marker belongs to another group.
 ///
 /// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
-/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` unknown), the barrier for that
-/// ttl, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value is 1, or 0 if the
-/// marker belongs to another group and nothing was changed. The second value is the number of milliseconds until the
-/// barrier ends. The third value is the current marker.
+/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` unknown), the length of the
+/// barrier for that ttl, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value
+/// is 1, or 0 if the marker belongs to another group and nothing was changed. The second value is the number of
+/// milliseconds until the barrier ends. The third value is the current marker.
 ///
-/// The script writes a marker if none exists, or if the marker belongs to another incarnation of the server or has a
-/// shorter longest ttl. Whenever the script writes a marker, it also writes a barrier. The script writes a barrier
-/// before the marker, and never shortens a barrier. The script writes no barrier for another incarnation if both the
-/// marker and this client say that a restart loses nothing. A server that has a replica, or was a replica, is never
-/// durable, whatever the client has read. The marker of a server that has or was a replica may come from another
-/// master. The mode `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the
-/// barrier.
+/// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
+/// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
+/// It writes the barrier before the marker, and never shortens a barrier. After a restart of the server, it writes no
+/// barrier if both the marker and this client say that a restart loses nothing. A server that has a replica, or was a
+/// replica, never counts as durable, whatever the client has read. Its marker may come from another master. The mode
+/// `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -226,7 +226,7 @@ pub(crate) const JOIN: Script = Script {
 };
 
 /// The end of a script with a marker check. The earlier part of the script puts the answer of the plain command into
-/// `s`. The end of the script adds whether the answer counts. `$marker` is the argument with the expected marker.
+/// `s`. This macro adds whether the answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

@@ -33,7 +33,7 @@ pub(crate) struct Asking<'a> {
     /// The claim of the token, if the token belongs to this engine.
     pub(crate) claim: Option<ClaimKey>,
     pub(crate) entry: &'a Entry,
-    /// How long the node must keep the keys, if the question asks the node to keep them.
+    /// How long the node must keep the keys, if the question asks for that.
     pub(crate) life: Duration,
     /// Whether the node must also report the next change of the keys.
     pub(crate) watched: bool,
@@ -62,7 +62,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Returns the work of a transaction that answers the question.
+    /// Returns the work with which a transaction answers the question.
     #[cold]
     #[inline(never)]
     fn work(&self) -> Work {
@@ -108,8 +108,8 @@ impl Node {
 
     // ----- looks ----------------------------------------------------------------------------
 
-    /// Asks for the remaining time of the key `resource`, and for a notification of its next change if the node can
-    /// send notifications. Returns `false` if the node cannot be asked now.
+    /// Asks how much longer the key `resource` lives. Also requests a notification of the key's next change, if the
+    /// node can send one. Returns `false` if the node cannot be asked now.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -130,7 +130,7 @@ impl Node {
         true
     }
 
-    /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off values that are
+    /// Asks for the holder of the key `resource`, if the user may run scripts. The script truncates values that are
     /// longer than any token, and does not register for a notification. A look precedes this script, so the node still
     /// reports a later change of the key.
     pub(crate) fn ask_holder(
@@ -155,9 +155,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node cannot assign fencing tokens. If this method fails, it has sent nothing.
-    // This function is inlined into the loop over the nodes of an attempt. The other callers of this function send
-    // copies to nodes that have lost the key, and run rarely.
+    /// Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing.
+    // This function is inlined into the loop over the nodes of an attempt. Its other callers send copies to nodes that
+    // have lost the key, and run rarely.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
@@ -224,7 +224,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the lock needs scripts and the node runs none. If this method fails, it has sent nothing.
+    /// Fails if the lock needs scripts and the node runs none. In that case, the method has sent nothing.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -265,7 +265,7 @@ impl Node {
         )
     }
 
-    /// Takes the key with the script that also checks whether the user may release the key.
+    /// Takes the key with the script that also checks whether the user may release it.
     fn take_first(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, life: Duration) {
         self.abilities.begin_trial(claim, entry);
         let mut command = Vec::new();
@@ -279,7 +279,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts, or does not report its `run_id`. If this method fails, it has sent nothing.
+    /// Fails if the node runs no scripts, or does not report its `run_id`. In that case, the method has sent nothing.
     #[cold]
     #[inline(never)]
     fn take_fenced(
@@ -378,8 +378,8 @@ impl Node {
 
     // ----- held locks -----------------------------------------------------------------------
 
-    /// Sends the release of `entry`. A release that must `repair` is never sent by digest. Returns `false` if there is
-    /// no room for the release.
+    /// Sends the release of `entry`. If `repair` is set, the release is never sent by digest. Returns `false` if there
+    /// is no room for the release.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -394,8 +394,8 @@ impl Node {
             true => self.abilities.release_dialect(repair),
             false => self.dialect_of_text(entry),
         };
-        // A transaction that takes the keys may be repeated after an abort. If a script released the keys in between,
-        // the transaction would take them again.
+        // Uses a transaction if another transaction is taking the keys. After an abort, that transaction is repeated,
+        // and would take keys again that a script had released in between.
         let is_taken = !self.connection.transactions.is_empty()
             && self.connection.transactions.is_taking(claim);
         if by == Dialect::Watch || is_taken {
@@ -492,7 +492,7 @@ impl Node {
         self.connection.wire.put(now, purpose, bytes);
     }
 
-    /// Returns the form of a script that is sent as text.
+    /// Returns the form of a question or a release that is not sent by digest.
     #[cold]
     fn dialect_of_text(&self, entry: &Entry) -> Dialect {
         match (recipes::form(entry), self.abilities.is_without_scripts()) {
@@ -528,7 +528,7 @@ impl Node {
         }
     }
 
-    /// Removes the token of the permit of `entry` from every slot of the node, except the right slot.
+    /// Removes the permit's token from every slot on the node, except from the slot of `entry`.
     #[cold]
     pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
         let mut command = Vec::new();

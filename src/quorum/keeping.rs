@@ -35,7 +35,7 @@ const TOGETHER: u64 = 48;
 pub(crate) struct Keeping {
     /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// The limit of all extensions as a tick, in 48 bits.
+    /// The tick that no extension may exceed, in 48 bits.
     limit: u32,
     limit_high: u16,
 }
@@ -55,7 +55,7 @@ const ENDED: u8 = 4;
 /// The nodes are asked to report changes of the keys. Only the engine reads and writes this bit.
 const WATCHED: u8 = 8;
 
-/// The state that a kept lock and the engine that keeps it share.
+/// The state that a kept lock shares with the engine that keeps it.
 #[derive(Debug)]
 pub(crate) struct Kept {
     keeping: Keeping,
@@ -129,7 +129,7 @@ impl Keeping {
         self.ttl().min(self.limit().saturating_since(now))
     }
 
-    /// Returns when to try again if the extension at `now` of a lock that is valid until `end` fails.
+    /// Returns when to try again if an extension at `now` fails, and the lock is valid until `end`.
     fn again(self, now: Instant, end: Instant) -> Instant {
         let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
         now.saturating_add(pause.max(TICK))
@@ -149,7 +149,7 @@ impl Kept {
 
     // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns the time at which to extend a lock that is valid until `end`. This time is never before `again`.
+    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`.
     /// [`Instant::MAX`] means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
@@ -158,7 +158,7 @@ impl Kept {
         }
     }
 
-    /// Returns the latest time, not after `due`, at which extensions of other locks begin too.
+    /// Returns the latest time, not after `due`, when extensions of other locks begin too.
     fn in_step(&self, due: Instant) -> Instant {
         match self.step.load(Ordering::Relaxed) {
             AT_ONCE => due,
@@ -167,8 +167,8 @@ impl Kept {
         }
     }
 
-    /// If an extension is due at `now`, for a lock that is valid until `end`, returns the ttl of the extension and when
-    /// to try again. No try begins before `again`. At most `locks` locks are kept.
+    /// If a lock that is valid until `end` must be extended at `now`, returns the ttl to ask for and when to try again.
+    /// No try begins before `again`. At most `locks` locks are kept.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,
@@ -297,7 +297,8 @@ mod tests {
         kept.due_at(end, Instant::ZERO, Drift::default())
     }
 
-    /// Each row has a limit, the end, the time, and the ttl asked for with the time of the next try, in milliseconds.
+    /// Each row has a limit, an end and the current time, and then the expected ttl and the time of the next try, all
+    /// in milliseconds.
     #[test]
     fn an_extension_is_due_at_half_of_the_validity() {
         let unlimited = u64::MAX / 1_000_000;
@@ -330,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Each row has a ttl, the number of locks, and the multiple in ticks.
+    /// Each row has a ttl, a number of locks, and the expected power of two in ticks.
     #[test]
     fn extensions_of_many_locks_begin_together() {
         for (millis, locks, expected) in [

@@ -25,9 +25,9 @@ pub struct LockId {
 /// A lock is a plain value. Dropping a lock releases nothing, and its keys expire with their ttl. To release the lock,
 /// pass it to `unlock`, or let a `LockGuard` release it.
 ///
-/// Only a proof of a majority creates a lock, and only another such proof extends its validity. When the engine learns
-/// that a majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock
-/// shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
+/// A lock is created only after a majority of the nodes has confirmed it, and each extension needs a majority again.
+/// When the engine learns that a majority has lost the lock, the validity ends. The name and the token are in one
+/// buffer, which the lock shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -36,7 +36,7 @@ pub struct Lock {
     kept: Option<Arc<Kept>>,
     /// The number of extensions that are left, if the engine does not keep the lock.
     extensions_left: u32,
-    /// The nodes that had confirmed the lock at the last verdict.
+    /// The nodes that had confirmed the lock when its grant or last extension was decided.
     voters: NodeSet,
 }
 
@@ -91,8 +91,8 @@ impl Lock {
         self.entry.resource()
     }
 
-    /// Returns all resources, in the order in which the caller passed them to `lock_all`. For a lock on one resource,
-    /// returns only this resource.
+    /// Returns all resources, in the order that the caller passed to `lock_all`. For a lock on one resource, returns
+    /// only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entry.names()
     }
@@ -113,9 +113,9 @@ impl Lock {
     /// larger than the fencing token of every earlier lock on the same resource. For a lock on several resources, the
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
-    /// Pass the number to the store with each write, and with each read on which a write depends.
-    /// The store remembers the largest number that it has seen, and refuses requests with a smaller
-    /// number. So a holder that was stopped for longer than its lock lasted does no harm. The
+    /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
+    /// the largest number that it has seen, and refuses requests with a smaller number. So a holder does no harm if it
+    /// was stopped for longer than its lock lasted. The
     /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
@@ -187,8 +187,8 @@ impl Lock {
     }
 
     /// Records that a majority has confirmed the lock until `end`. The engine has already stored `end` in `entry`, the
-    /// entry of the question. A copy of the lock that was read from bytes has another entry. `counts` says whether this
-    /// extension counts towards the limit on extensions.
+    /// entry that its question used. A copy of the lock that was read from bytes has another entry. `counts` says
+    /// whether this extension counts towards the limit on extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,
@@ -226,7 +226,7 @@ impl Lock {
         self.kept.as_ref().is_some_and(|kept| kept.is_over())
     }
 
-    /// Makes the engine stop extending the lock, because the lock goes to another process.
+    /// Makes the engine stop extending the lock, which goes to another process.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
         if let Some(kept) = &self.kept {
@@ -245,14 +245,14 @@ impl Lock {
 
     // ----- the end of a lock ------------------------------------------------------------------
 
-    /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. A lock
-    /// from another clock was not reported as ended, and can still be confirmed.
+    /// Returns `true` if the end of the validity is known. For a lock that another clock has measured, it is not known.
+    /// Such a lock was not reported as ended, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
     }
 
-    /// Forgets the end, as if the lock came from another clock.
+    /// Forgets the end, as if another clock had measured the lock.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.entry.set_end(Instant::ZERO, self.ttl());
@@ -264,8 +264,8 @@ impl Lock {
         self.entry.end_now(now);
     }
 
-    /// Returns the nodes whose copies stay when the lock is handed over. The copies on other nodes may still be
-    /// released, right after their `SET`.
+    /// Returns the nodes whose copies stay when the lock is handed over. On other nodes, a release may still follow the
+    /// `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }

@@ -1,7 +1,8 @@
-//! Counts votes, reaches verdicts, and computes validity. Only a proof of a majority can create a lock.
+//! Counts votes, reaches verdicts, and computes validity. A lock can be created only with proof that a majority has
+//! agreed.
 //!
-//! * [`Tally`] counts the answers of one round and says when its outcome is certain: as soon as a majority agrees, or
-//!   can no longer agree. The tally does not wait for late answers.
+//! * [`Tally`] counts the answers of one round. The outcome is certain as soon as a majority agrees, or can no longer
+//!   agree. The tally does not wait for late answers.
 //! * [`Drift`] computes the end of a lock's validity.
 //! * [`Lock`] is the result of a successful attempt. A lock is created from a [`Majority`], which only the tally can
 //!   create. So the compiler checks that the votes were counted.

@@ -29,8 +29,8 @@ impl NodeSet {
         self.0
     }
 
-    /// Returns the set for a number from [`NodeSet::to_bits`]. Returns `None` if the number names nodes that cannot
-    /// exist.
+    /// Returns the set for a number that [`NodeSet::to_bits`] has returned. Returns `None` if the number contains nodes
+    /// that cannot exist.
     #[cfg(feature = "std")]
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         if bits >> NODES_MAX == 0 {

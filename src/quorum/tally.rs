@@ -4,16 +4,16 @@
 //!
 //! * **One vote for each node.** The first answer of a node counts. Only the loss of the node's connection can withdraw
 //!   this answer, and only before the verdict.
-//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before this answer. At
-//!   that moment, no open answer could change the verdict.
+//! * The tally reaches its verdict with the answer that makes the outcome certain, and never earlier. From then on, no
+//!   missing answer could change the verdict.
 //! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
 
 use super::NodeSet;
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// Returns the number of nodes in a majority of `nodes` nodes. A majority of `nodes` nodes has `nodes / 2 + 1` nodes,
-/// which is more than half even if `nodes` is even.
+/// Returns the number of nodes in a majority of `nodes` nodes. This is `nodes / 2 + 1`, which is more than half even if
+/// `nodes` is even.
 #[must_use]
 pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
@@ -28,7 +28,7 @@ pub(crate) const fn quorum_of(nodes: usize) -> usize {
 pub(crate) enum Vote {
     /// Yes: the node has locked, extended or deleted the key.
     Yes,
-    /// No: the key belongs to another client, or is not there.
+    /// No: the key belongs to another client, or does not exist.
     No,
     /// The node abstains, because of an error, a lost connection, or silence.
     Abstain,
@@ -216,9 +216,9 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes or a majority of no decides the outcome. If neither has a majority, but a majority of the
-    /// nodes has answered, the clock decides. A lock that was still valid counts as held until now, and an expired lock
-    /// counts as not held.
+    /// A majority of yes votes, or a majority of no votes, decides the outcome. If neither has a majority, but a
+    /// majority of the nodes has answered, the clock decides. A lock that was still valid counts as held until now, and
+    /// an expired lock counts as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();
@@ -264,7 +264,7 @@ mod tests {
     use alloc::vec::Vec;
     use core::iter::repeat_n;
 
-    /// Makes a tally with so many votes of each kind, in this order. The remaining nodes have not answered.
+    /// Returns a tally with this number of votes of each kind, in this order. The remaining nodes have not answered.
     fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
         let mut tally = Tally::new(nodes);
         let votes = [(yes, Vote::Yes), (no, Vote::No), (abstain, Vote::Abstain)];

@@ -1,8 +1,8 @@
-//! Computes how long a lock is valid: the ttl minus the time that it took to take the lock, minus the drift of clocks.
+//! Computes how long a lock is valid: its ttl, minus the time for taking it, minus the drift of clocks.
 //!
 //! Step 3 of Redlock says `validity = ttl - (now - t1) - drift`. This file computes the validity as a deadline, `t1 +
-//! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and
-//! any delay.
+//! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum overflows, for any ttl
+//! and any delay.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -18,7 +18,7 @@ const BILLION: u64 = 1_000_000_000;
 pub(crate) const SLEWED: u64 = 500_000;
 
 /// The time that is subtracted from every validity because clocks differ. The drift is a share of the ttl plus a fixed
-/// part. The fixed part is needed because servers expire keys by the millisecond.
+/// part. The fixed part is needed because servers expire keys at whole milliseconds.
 ///
 /// The default is the drift of the Redlock paper: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,8 +59,8 @@ impl Drift {
 
     /// Like [`of`](Self::of), but in nanoseconds.
     fn of_nanos(self, ttl: u64) -> u64 {
-        // This function runs for every vote, and a division of 128 bits takes longer than decoding a reply. The product
-        // for a ttl of half an hour and a factor of 0.01 still fits into 64 bits.
+        // This function runs for every vote, so it avoids a 128-bit division, which takes longer than decoding a reply.
+        // The product for a ttl of half an hour and a factor of 0.01 still fits into 64 bits.
         let share = match ttl.checked_mul(self.parts_per_billion) {
             Some(product) => product.div_ceil(BILLION),
             None => self.share_of_long(ttl),
@@ -81,7 +81,7 @@ impl Drift {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns the sum of clock steps that is permitted while a lock of `ttl` lives. The sum is the part of the share
+    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. This is the part of the share
     /// that is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
     /// milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
@@ -92,9 +92,9 @@ impl Drift {
         self.of(ttl).saturating_sub(rate.of(ttl))
     }
 
-    /// Returns a lock delay that lasts at least `least` by the clock of the holder, on every node whose clock runs no
-    /// faster than this drift allows. Returns `None` if this delay is longer than [`LOCK_DELAY_MAX`], or does not fit
-    /// into a `Delay`.
+    /// Returns a lock delay that lasts at least `least` by the holder's clock, if the node's clock runs no faster than
+    /// this drift allows. Returns `None` if this delay is longer than [`LOCK_DELAY_MAX`], or does not fit into a
+    /// `Delay`.
     pub(crate) fn delay(self, least: Duration) -> Option<Delay> {
         if LOCK_DELAY_MAX < least {
             return None;
@@ -106,7 +106,7 @@ impl Drift {
         u32::try_from(millis).ok().map(Delay::of_millis)
     }
 
-    /// Returns the end of the validity of a lock of `ttl` whose first byte was sent at or after `sent`.
+    /// Returns the end of the validity of a lock of `ttl` if the request's first byte was sent at or after `sent`.
     ///
     /// Returns `sent` itself, which means no validity, if the drift is not shorter than the ttl.
     #[must_use]
@@ -116,14 +116,14 @@ impl Drift {
         Instant::from_nanos(sent.as_nanos().saturating_add(valid))
     }
 
-    /// Returns the end of the validity of a lock of `ttl` that a majority keeps for `left`, counted from `sent`.
-    /// Subtracts the drift of the whole ttl, because a clock may still step by the whole drift.
+    /// Returns the end of the validity of a lock of `ttl`, if a majority keeps it for `left` from `sent` on. Subtracts
+    /// the drift of the whole ttl, because a clock may still step by the whole drift.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
 
-    /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired on this node by our
-    /// clock. The drift is added to the ttl, because the key may live longer than the ttl by our clock.
+    /// Returns when a key has certainly expired on its node, by our clock, if the node set its `ttl` at or before
+    /// `answered`. Adds the drift to the ttl, because by our clock the key may live longer than the ttl.
     #[must_use]
     #[inline(always)]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {

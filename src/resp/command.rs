@@ -8,7 +8,7 @@ use super::write::{LINE_END, header, string};
 /// Appends a command as an array of bulk strings.
 ///
 /// Uses no `format!`, and allocates only if `out` must grow. Without arguments, writes an empty array. Servers do not
-/// answer an empty array, so do not send an empty array if you match replies by count.
+/// answer an empty array, so do not send one if you match replies by count.
 ///
 /// # Panics
 ///
@@ -40,7 +40,7 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
 /// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
 /// # }
 /// ```
-// Inlining would repeat the code in many places.
+// Not inlined, because the code would be repeated in many places.
 #[inline(never)]
 pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     string(out, b'$', text);

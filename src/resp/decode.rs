@@ -1,4 +1,4 @@
-//! The decoder finds the elements of a reply, and continues a torn reply.
+//! A decoder that finds the elements of a reply, and continues a torn reply.
 //!
 //! The decoder is one loop over tokens with a stack of open aggregates; no function calls itself. The stack has at
 //! most [`Limits::depth`] levels, even if headers announce more.
@@ -15,9 +15,9 @@ use super::view::View;
 
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
-/// times, and never at the payload of a string, however the stream is cut into pieces. Decoding scalars and flat
-/// aggregates allocates nothing. The decoder keeps the stack for other replies, and reuses it for the next reply.
+/// The decoder stores no bytes, only its position in a torn reply. However the stream is cut into pieces, the decoder
+/// looks at each byte a bounded number of times, and never at the payload of a string. Decoding scalars and flat
+/// aggregates allocates nothing. Other replies need a stack, which the decoder keeps and uses again.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -189,7 +189,7 @@ impl Decoder {
         self.at = 0;
     }
 
-    /// Returns the length of the longest reply.
+    /// Returns the length of the longest reply that the decoder accepts.
     pub(super) const fn reply_bytes(&self) -> usize {
         self.limits.reply_bytes
     }
@@ -200,7 +200,7 @@ impl Decoder {
         self.longest = Longest::within(self.limits);
     }
 
-    /// Returns the length of the longest string.
+    /// Returns the length of the longest string that the decoder accepts.
     pub(super) const fn bulk_bytes(&self) -> usize {
         self.limits.bulk_bytes
     }

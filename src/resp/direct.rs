@@ -26,7 +26,7 @@ pub(super) struct Longest {
 }
 
 impl Longest {
-    /// The absence of limits, for bytes that are known to be valid.
+    /// No limits, for bytes that are known to be valid.
     pub(super) const ANY: Self = Self {
         line: usize::MAX,
         bulk: usize::MAX,

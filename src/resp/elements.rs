@@ -22,7 +22,7 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// Returns the pairs in the order in which they were sent. Skips attributes of keys and values.
+    /// Returns the pairs in the order of the reply. Skips attributes of keys and values.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
         let mut view = self.view;

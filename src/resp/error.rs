@@ -6,8 +6,8 @@
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// The offset of the first wrong byte, or of a text that is wrong as a whole, counted from the first byte of the
-    /// reply.
+    /// The offset of the first wrong byte, counted from the first byte of the reply. If a text is wrong as a whole,
+    /// this is where it starts.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,

@@ -113,7 +113,7 @@ impl Inbox {
     /// # Errors
     ///
     /// Returns a [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the
-    /// same error. After an error, the rest of `piece` has no meaning.
+    /// same error. After an error, the rest of `piece` is meaningless.
     // Inlined, so that a short reply is returned in registers instead of memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
@@ -146,7 +146,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // A caller that has read all replies calls `next` once more and gets `None`.
+        // Returns early, because a caller that has read all replies calls `next` once more and gets `None`.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }
@@ -256,8 +256,8 @@ impl Inbox {
         self.cuts && error.reason == Reason::BulkTooLong
     }
 
-    /// If the decoder has refused a string because of its length, cuts the string by replacing the length in its header
-    /// with the longest accepted length. The decoder starts again at the beginning of the reply.
+    /// If the decoder has refused a string because of its length, cuts it: replaces the length in its header by the
+    /// longest accepted length. The decoder starts again at the beginning of the reply.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reads the line with which every element begins, and records how far a torn element was read.
+//! Reads the first line of an element, and records how far a torn element was read.
 //!
 //! `number` and `token` interpret the text of a line.
 
@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// The absence of limits, for bytes that are known to be valid.
+    /// No limits, for bytes that are known to be valid.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
         bulk: u32::MAX as usize,

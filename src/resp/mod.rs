@@ -19,7 +19,8 @@
 //! # Guarantees
 //!
 //! * **Three different results.** The decoder returns a reply, asks for more bytes, or returns an error that names the
-//!   offset and the rule. The decoder refuses a wrong byte when the line or string of that byte has ended, or earlier.
+//!   offset and the rule. The decoder refuses a wrong byte at the latest when the line or string with that byte has
+//!   ended.
 //! * **Linear.** Decoding n bytes takes O(n) steps, however the bytes are cut into pieces. The decoder does not look at
 //!   the payload of a string.
 //! * **Limits before memory.** The decoder reserves no memory for the lengths that a header announces. A line has at
@@ -27,7 +28,7 @@
 //! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes one call for each of at
 //!   most 32 levels.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
-//!   iteration. So iteration reads a nested element once for each aggregate that contains the element.
+//!   iteration. So iteration reads a nested element once for each aggregate that contains it.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ
@@ -49,7 +50,7 @@
 //!
 //! # Not here
 //!
-//! The module does not know the meaning of a reply. Callers match replies with commands by count, and must not count
+//! The module does not know what a reply means. Callers match replies with commands by count, and must not count
 //! pushes.
 
 mod access;

@@ -1,7 +1,7 @@
 //! Templates for frequent commands, which are encoded in advance, with holes for the variable parts.
 //!
 //! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
-//! built from the words at compile time, so a text and its length always agree.
+//! built from the words at compile time, so the lengths in the headers are always right.
 //!
 //! The function [`command`](super::command) writes commands whose words are known only when they are sent.
 
@@ -130,13 +130,13 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
 
     /// Appends the command, with its holes filled in order.
     ///
-    /// Allocates only if `out` must grow. The text for a [`Word::Encoded`] is copied unchanged. If the text has another
-    /// number of arguments, or another form, the stream of commands is broken.
+    /// Allocates only if `out` must grow. The text for a [`Word::Encoded`] is copied unchanged. If the text has a wrong
+    /// form, or a wrong number of arguments, the node misreads the rest of the stream.
     ///
     /// # Panics
     ///
     /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the text for
-    /// a [`Word::Encoded`] has another form.
+    /// a [`Word::Encoded`] has a wrong form.
     // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {

@@ -14,8 +14,8 @@ use super::number::{double, integer, is_big_number, length};
 
 /// An element at an offset: a complete scalar, or the header of an aggregate.
 ///
-/// A token has plain fields instead of a `Value`, which is large, because the loop over the elements of an aggregate
-/// only needs `end`.
+/// A token has plain fields instead of a `Value`, because a `Value` is large, and the loop over the elements of an
+/// aggregate needs only `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -111,15 +111,14 @@ impl Token {
         }
     }
 
-    /// Returns the text of the token in `bytes`, from which the token was read. Returns an empty text if the token has
-    /// no text.
+    /// Returns the text of the token, which was read from `bytes`. Returns an empty text if the token has no text.
     #[inline]
     pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start..self.stop)
     }
 
-    /// Returns the offset after the element. For an aggregate, returns the offset after the shortest elements that it
-    /// may have.
+    /// Returns the offset after the element. For an aggregate, returns the smallest offset at which its elements may
+    /// end.
     #[inline]
     pub(super) const fn end_min(self) -> usize {
         if self.kind.is_scalar() {
@@ -142,7 +141,7 @@ pub(super) const ELEMENT_BYTES_MIN: usize = 3;
 /// The longest text of an integer or a length: the length of the smallest integer.
 const NUMBER_BYTES_MAX: usize = 20;
 
-/// The three letters and the colon with which a verbatim string begins.
+/// The three letters and the colon at the beginning of a verbatim string.
 const FORMAT_BYTES: usize = 4;
 
 /// Returns the longest line that an element of this `kind` may have.

@@ -80,7 +80,7 @@ pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
 }
 
-/// `=`: a text for people. For RESP2, which has no such text, writes a bulk string without the format.
+/// `=`: a text for people. For RESP2, which has no such type, writes a bulk string without the format.
 pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     header(out, b'=', text.len() + 4);
     out.put_slice(&format);

@@ -20,12 +20,12 @@ use crate::time::{NANOS_PER_TICK, nanos};
 ///
 /// The signal borrows nothing and may be sent to another task or thread.
 ///
-/// * The future reports a state, not an event: while the lock is at risk, a new future completes at once. After an
+/// * The future reports a state, not an event: while the lock is at risk, a new future completes immediately. After an
 ///   extension, a new future waits again.
 /// * A timer triggers the signal, so the signal comes even if every node is silent. The signal comes up to two
 ///   milliseconds early, never late.
 /// * If the lock is released or detached before it is lost, the future never completes.
-/// * In a forked child the future completes at once, because the lock belongs to the parent.
+/// * In a forked child the future completes immediately, because the lock belongs to the parent.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -61,7 +61,7 @@ impl AtRisk {
     }
 
     /// Blocks this thread until the lock is at risk, for at most `timeout`. Returns `true` if the lock is at risk.
-    /// Returns `false` at once if the lock was released.
+    /// Returns `false` immediately if the lock was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.0.wait(timeout)
@@ -99,14 +99,13 @@ pub struct Health {
     /// How much longer the lock is valid. This time is zero if the lock is not valid.
     pub validity: Duration,
     /// The addresses of the nodes that have confirmed the lock, in the order of the configuration. The list contains
-    /// the nodes that formed the latest majority (for the grant, an extension or a confirmation), and the nodes that
-    /// have confirmed the lock since then. A node that has denied the lock since then is not in the list. A node that
-    /// stops answering stays in the list until the next majority forms without it. `Redlock::nodes` shows which nodes
-    /// are unreachable now. The list leaves out nodes in quarantine. The list is empty if the lock is not valid. The
-    /// list of an [adopted](crate::Redlock::adopt) lock stays empty until a majority has confirmed or extended the
-    /// lock.
+    /// the nodes of the latest majority (for the grant, an extension or a confirmation), and nodes that have confirmed
+    /// the lock since then. A node that has denied the lock since then is not in the list. A node that stops answering
+    /// stays in the list until a new majority forms without it. `Redlock::nodes` shows which nodes are unreachable now.
+    /// The list leaves out nodes in quarantine. The list is empty if the lock is not valid. The list of
+    /// an [adopted](crate::Redlock::adopt) lock stays empty until a majority has confirmed or extended the lock.
     pub confirmed_by: Vec<Arc<str>>,
-    /// The number of failed extensions in a row, if the lock is [kept](crate::LockOptions::keep). Any successful
+    /// The number of consecutive failed extensions, if the lock is [kept](crate::LockOptions::keep). Any successful
     /// extension resets the number to zero, including a call of [`extend`](super::LockGuard::extend). A failed call of
     /// `extend` counts only if it found that the lock was lost.
     pub failures: u32,

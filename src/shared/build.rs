@@ -21,9 +21,9 @@ use crate::driver::{BuildError, Loop, Refusal};
 pub(super) type Building = Pin<Box<dyn Future<Output = Result<Redlock, BuildError>> + Send + Sync>>;
 
 impl Builder {
-    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready, and then either
-    /// every other node has answered or another 50 ms have passed. Returns after the connect timeout at the latest,
-    /// even if nodes are down.
+    /// Builds a [`Redlock`] and starts its I/O thread. Waits until a majority of the nodes is ready, and then until
+    /// every other node has answered, for at most another 50 ms. Returns after the connect timeout at the latest, even
+    /// if nodes are down.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ struct Waiting {
     process: Pid,
 }
 
-/// The place for the result of the I/O thread.
+/// The place where the I/O thread puts its result.
 #[derive(Debug)]
 struct Site(Monitor<State>);
 

@@ -1,4 +1,4 @@
-//! Wakes the I/O thread while it watches the descriptor of the nodes.
+//! Wakes the I/O thread while it waits for the nodes' descriptor.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 #[derive(Debug)]
 pub(super) struct Call {
     sender: UnixStream,
-    /// A descriptor that is readable while another thread calls the I/O thread.
+    /// A descriptor that becomes readable when another thread calls the I/O thread.
     pub(super) receiver: UnixStream,
 }
 
@@ -21,13 +21,14 @@ impl Call {
 
     /// Makes the descriptor readable.
     pub(super) fn send(&self) {
-        // If the socket is full, the write fails. This does no harm, because an earlier call is still unread.
+        // If the socket is full, the write fails. This does no harm, because the I/O thread has not read an earlier
+        // call yet.
         let _ = (&self.sender).write(&[0]);
     }
 
     /// Takes the call. The I/O thread calls this function when it wakes.
     pub(super) fn take(&self) {
-        // The read fails if no call has arrived, which does no harm.
+        // The read fails if no call has arrived, and this does no harm.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

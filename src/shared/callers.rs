@@ -19,15 +19,15 @@ use crate::trace::Attempts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The slots of the operations that threads and tasks wait for. The first table is for operations that began at
-    /// once, and the second table for operations that waited for their turn.
+    /// The slots of the operations that threads and tasks wait for. The first table is for operations that began
+    /// immediately, and the second table is for operations that waited for their turn.
     operations: [Table<RoundId, Arc<Slot>>; 2],
     /// The operations that a thread waits for.
     threads: Vec<RoundId>,
     /// The slots of the held locks. A kept lock has a slot only if a caller has asked about the lock, or a failure must
     /// be reported.
     pub(super) locks: Table<LockId, Arc<Slot>>,
-    /// The slots of the threads to wake after this section.
+    /// The slots of the threads to wake after the critical section.
     pub(super) woken: Vec<Arc<Slot>>,
     /// The tasks that the I/O thread must wake.
     pub(super) tasks: Vec<Waker>,
@@ -81,7 +81,7 @@ impl Callers {
         Some(round)
     }
 
-    /// Wakes all waiting threads, so that each checks its own clock.
+    /// Wakes all waiting threads, so that each of them checks its own clock.
     pub(super) fn call_threads(&mut self) {
         for round in core::mem::take(&mut self.threads) {
             if let Some(slot) = self.open_slot(round).cloned() {
@@ -212,7 +212,7 @@ impl Callers {
     }
 
     /// Records that the engine has extended `lock` by itself, or has failed to extend it. `is_over` says whether the
-    /// end of the lock was reported. `is_over` is `None` if no caller has the lock.
+    /// lock's end was reported. `is_over` is `None` if no caller has the lock.
     fn note_kept(
         &mut self,
         lock: LockId,
@@ -241,8 +241,8 @@ impl Callers {
         }
     }
 
-    /// Handles a panic of the engine. Refuses every call, including the calls that were only `noted`, and reports every
-    /// lock as lost.
+    /// Handles a panic of the engine. Refuses every call, including the `noted` calls, which have not begun, and
+    /// reports every lock as lost.
     pub(super) fn refuse_all(&mut self, noted: impl Iterator<Item = Arc<Slot>>) {
         self.threads.clear();
         let calls = self.operations.iter_mut().flat_map(Table::drain);

@@ -1,7 +1,7 @@
 //! A [`Watch`] returns the changes of a resource, one after another.
 //!
 //! The engine reports one change and ends the operation. To get the next change, the caller begins another operation
-//! with the reported state. A caller that does not ask causes no traffic.
+//! with the reported state. If the caller does not ask for the next change, there is no traffic.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -27,14 +27,14 @@ use crate::limits::WATCHES_MAX;
 /// two calls, are reported as one change. The watch may miss a short-lived state. Each reported state is newer than the
 /// previous one.
 ///
-/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`).
-/// After each change the watch asks every node once more. If a node sends no notifications
+/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
+/// each change the watch asks every node once more. If a node sends no notifications
 /// (see [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
-/// ([`Retry::new`](crate::Retry::new)). If no call is waiting, the traffic stops after the next change.
+/// ([`Retry::new`](crate::Retry::new)). If the caller stops calling, the traffic stops after the next change.
 ///
 /// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
 ///
-/// A watch counts as a handle: it keeps the connections open. Dropping a watch ends it at once.
+/// A watch counts as a handle: it keeps the connections open. Dropping a watch ends it immediately.
 #[must_use = "it tells what is asked of it"]
 pub struct Watch {
     redlock: Redlock,
@@ -67,7 +67,7 @@ impl Watch {
     }
 
     /// Blocks this thread. The first call waits for the current state, and each later call waits for the next change.
-    /// Returns `None` after `timeout`, or at once if the watch [is closed](Self::is_closed).
+    /// Returns `None` after `timeout`, or immediately if the watch [is closed](Self::is_closed).
     ///
     /// ```no_run
     /// # use std::time::Duration;

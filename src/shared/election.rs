@@ -1,7 +1,7 @@
 //! Elections: the holder of a kept, fenced lock is the leader, and a watch shows who leads.
 //!
-//! The token of the lock contains the owner and the fencing token, so an observer only needs to read the lock. Fencing
-//! tokens grow with each lock, so an observer that ignores smaller fencing tokens never returns to an earlier leader.
+//! The token of the lock contains the owner and the fencing token, so an observer only needs to read the lock. Each new
+//! lock has a larger fencing token, so an observer that ignores smaller tokens never returns to an earlier leader.
 //!
 //! # Not here
 //!
@@ -124,20 +124,20 @@ impl Redlock {
 /// A term as the leader of an election. Returned by [`Redlock::campaign`]. To resign, drop the `Leadership`, which is
 /// the guard of the leader's lock.
 ///
-/// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss.
-/// Actions that must not happen in two terms at once need a store that compares
+/// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss. If
+/// actions must not happen in two terms at the same time, they need a store that compares
 /// terms: [`manual::elections`](crate::manual::elections).
 pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
     /// Returns the number of the term, which is the fencing token of the lock. Every later term of this election has a
-    /// larger number, whatever the clocks show.
+    /// larger number, even if clocks are wrong.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.fencing_token().unwrap_or_default()
     }
 
-    /// Ends the term. The next candidate becomes the leader at once. To resign in a task,
+    /// Ends the term. The next candidate becomes the leader immediately. To resign in a task,
     /// call [`unlock_async`](Self::unlock_async).
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl Leadership {
 /// The leader of an election, as returned by an [`Observer`].
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Leader {
-    /// The text with which the leader describes itself. The text is not verified.
+    /// The owner text of the leader. The text is not verified.
     pub owner: Vec<u8>,
     /// The number of the leader's term: [`Leadership::term`].
     pub term: u64,
@@ -184,7 +184,7 @@ impl fmt::Debug for Leader {
 /// is none. Each later call returns the next change. Terms never decrease: a leader with a smaller term than an earlier
 /// leader has lost its lock, and is not reported. While too few nodes answer, no change is reported.
 ///
-/// If the nodes push changes (`CLIENT TRACKING`), the observer learns of a resignation from the first push. Like
+/// If the nodes push changes (`CLIENT TRACKING`), the observer notices a resignation at the first push. Like
 /// a [`Watch`], an observer may leave out a change if the next leader follows within about 10 ms, or between two calls.
 ///
 /// When a call returns a leader, another client may already be the leader. So send the term along with each request to
@@ -201,13 +201,13 @@ pub struct Observer {
 pub(crate) struct Told {
     /// The leader that was returned last.
     last: Option<Option<Leader>>,
-    /// The largest term so far.
+    /// The largest term that was returned.
     latest: u64,
 }
 
 impl Observer {
     /// Blocks this thread. The first call waits for the current leader, and each later call waits for the next change.
-    /// Returns `None` after `timeout`, or at once if the observer [is closed](Self::is_closed).
+    /// Returns `None` after `timeout`, or immediately if the observer [is closed](Self::is_closed).
     pub fn next(&mut self, timeout: Duration) -> Option<Option<Leader>> {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }

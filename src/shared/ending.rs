@@ -1,5 +1,5 @@
-//! The end of a handle. The I/O thread writes the remaining releases and waits for the answers, or repeats the releases
-//! in the background.
+//! Ends a handle. The I/O thread writes the remaining releases and waits for the answers, or repeats the releases in
+//! the background.
 
 use core::time::Duration;
 use std::thread::{self, JoinHandle};
@@ -12,10 +12,10 @@ use crate::driver::{Refusal, is_owing};
 use crate::time::Instant;
 
 /// The shortest time that the I/O thread continues in the background after the last handle is dropped. A node that hung
-/// for a moment answers again within this time.
+/// only for a moment answers again within this time.
 const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 
-/// The time that the last handle waits for the end of the I/O thread, after the shutdown timeout.
+/// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The stage of the I/O thread's end.
@@ -69,11 +69,12 @@ impl Shared {
         }
     }
 
-    /// Closes the descriptors in a forked child, except descriptors that a thread of the parent was using at the fork.
+    /// Closes the descriptors in a forked child, except descriptors that a thread of the parent was using at the time
+    /// of the fork.
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.roles.wire.take(), core.poller.take()));
-            // Unlocking the mutex could wait for a thread that does not exist in this process.
+            // Does not unlock the mutex, because that could wait for a thread that does not exist in this process.
             core::mem::forget(core);
         }
     }
@@ -107,7 +108,7 @@ impl Shared {
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }
-            // The poll is free, because no caller is left.
+            // The poll is free, because no callers are left.
             section.roles.serve();
             section = self.sleep_in_poll(section, Some(until))?;
             section.roles.give_back_poll();

@@ -26,9 +26,9 @@ use crate::trace::Operation;
 /// this future. The operation and its timeouts begin with the first poll. Dropping the future releases every key that
 /// the nodes have granted or will grant, without waiting for answers. In a forked child the drop does nothing.
 ///
-/// Poll a woken future soon, or drop it. If a future that got the lock is not polled, the lock keeps other clients out
-/// for its ttl. A later poll returns [`LockError::TooSlow`]. The handle extends a [kept](LockOptions::keep) lock even
-/// if its future is not polled.
+/// Poll a woken future soon, or drop it. If a future has got the lock but is not polled, no other client gets the lock
+/// until its ttl has passed. A later poll returns [`LockError::TooSlow`]. The handle extends
+/// a [kept](LockOptions::keep) lock even if its future is not polled.
 ///
 /// A future counts as a handle: it keeps the connections open.
 #[must_use = "a future does nothing unless it is polled"]

@@ -1,7 +1,7 @@
 //! Decides whether the I/O thread gathers the next requests of callers that it wakes together.
 //!
-//! Gathering delays callers if the woken callers make no further requests at once. After each gathering that brought
-//! too few requests, the number of batches without gathering doubles.
+//! Gathering only delays the callers if they make no further requests immediately. Each time a gathering brings too few
+//! requests, the number of batches without gathering doubles.
 
 /// The smallest number of callers for which gathering pays off. In measurements, gathering made locking and
 /// unlocking 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.
@@ -13,9 +13,9 @@ const VAIN_MAX: u32 = 6;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    /// The number of gatherings in a row that brought too few requests.
+    /// The number of consecutive gatherings that have brought too few requests.
     vain: u32,
-    /// The number of batches without gathering before the next gathering.
+    /// How many batches pass without gathering before the next gathering.
     skips: u32,
 }
 
@@ -30,7 +30,7 @@ impl Gathering {
         is_due
     }
 
-    /// Records that `missing` of the `callers` have made no request. The gathering has failed if fewer than half of the
+    /// Records how many of the `callers` have made no request. The gathering has failed if fewer than half of the
     /// callers made a request.
     pub(super) fn learn(&mut self, callers: usize, missing: usize) {
         if missing <= callers / 2 {

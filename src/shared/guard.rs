@@ -41,10 +41,10 @@ pub type PermitGuard = Guard<held::Permit>;
 /// leader. Dropping the guard releases the lock.
 ///
 /// The drop writes the release to the nodes, and does not wait for their answers. A guard may be dropped on any thread,
-/// and during a panic. When the drop returns, the release is written, so the program may end at once. If another thread
-/// is writing for the handle, the drop waits until that thread has written the release. Call [`unlock`](Self::unlock)
-/// to wait for the answers, and to learn whether the lock was still held. In a forked child the drop does nothing,
-/// because the lock belongs to the parent.
+/// and during a panic. When the drop returns, the release is written, so the program may end immediately. If another
+/// thread is writing for the handle, the drop waits until that thread has written the release.
+/// Call [`unlock`](Self::unlock) to wait for the answers, and to learn whether the lock was still held. In a forked
+/// child the drop does nothing, because the lock belongs to the parent.
 ///
 /// A guard counts as a handle: it keeps the connections open.
 #[must_use = "a guard that is dropped at once releases its lock at once"]
@@ -74,8 +74,8 @@ impl<H: Holds> Guard<H> {
         self.lock().resource()
     }
 
-    /// Returns all resources of the lock, in the order in which they were given to [`Redlock::lock_all`]. For a lock on
-    /// one resource, returns only this resource.
+    /// Returns all resources of the lock, in the order that was passed to [`Redlock::lock_all`]. For a lock on one
+    /// resource, returns only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.lock().resources()
     }
@@ -93,8 +93,8 @@ impl<H: Holds> Guard<H> {
         self.lock().fencing_token()
     }
 
-    /// Returns the time at which the validity of the lock ends, by a clock that also runs while the machine is
-    /// suspended. Do not trust the lock after this time.
+    /// Returns when the validity of the lock ends, by a clock that also runs while the machine is suspended. Do not
+    /// trust the lock after this time.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.lock().valid_until()
@@ -227,10 +227,10 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Makes the handle extend the lock automatically from now on, as
-    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its
-    /// validity is left, and uses the longest ttl with which the lock was taken or extended. Use `keep` for
-    /// an [adopted](Redlock::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If
-    /// the lock is already kept with a limit, the call removes the limit.
+    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is
+    /// left, by the longest ttl with which the lock was taken or extended. Use `keep` for an [adopted](Redlock::adopt)
+    /// lock, or for a lock that was taken without that option. The call sends nothing. If the lock is already kept with
+    /// a limit, the call removes the limit.
     ///
     /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and
     /// when [`into_lock`](Self::into_lock) is called.
@@ -259,9 +259,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock must
-    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than
-    /// this handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
+    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock that another clock has measured must
+    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this
+    /// handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
     /// error does not change the lock.
     pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
         let shared = self.redlock.shared();
@@ -281,13 +281,14 @@ impl<H: Holds> Guard<H> {
     /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than the delay plus the
     /// drift, the call returns [`ExtendError::Expired`].
     ///
-    /// A confirmation makes a lock from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. A confirmation
-    /// does not revive a lock whose loss was reported, because the holder may have stopped. The new end is never
-    /// further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest
-    /// requested ttl). So if an operator made the keys of a lock permanent, you must confirm the lock repeatedly.
+    /// After a confirmation, a lock that another clock has measured ([`Lock::from_bytes`], [`Redlock::adopt`]) is
+    /// valid. A confirmation does not revive a lock whose loss was reported, because the holder may have stopped. The
+    /// new end is never further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl),
+    /// or the longest requested ttl). So if an operator has removed the expiry of the lock's keys, you must confirm the
+    /// lock repeatedly.
     ///
-    /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also
-    /// waits for the other nodes, up to the node timeout of each. The nodes must allow `EVAL`, unless the handle
+    /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also waits
+    /// for the other nodes, at most until their node timeouts. The nodes must allow `EVAL`, unless the handle
     /// uses [`Builder::without_scripts`](crate::Builder::without_scripts).
     ///
     /// ```no_run
@@ -307,7 +308,7 @@ impl<H: Holds> Guard<H> {
     /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The
     /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
     /// and [`ExtendError::Closed`] do not change the lock. Returns [`ExtendError::Invalid`] if the lock was adopted as
-    /// another kind than it is. Confirmations do not count towards the limit of extensions.
+    /// another kind of lock. Confirmations do not count towards the limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
@@ -371,7 +372,7 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns why a lock whose loss was reported is not extended.
+    /// Returns the error for an extension of a lock whose loss was reported.
     fn over(&self) -> ExtendError {
         match H::is_of(self.lock()) {
             true => ExtendError::Expired,
@@ -399,7 +400,7 @@ impl<H: Holds> Guard<H> {
             let (lock, slot) = self.take_to_release();
             let shared = self.redlock.shared();
             let times = Times::now(Wait::Patience(shared.patience(lock.ttl())));
-            // Waits for the mutex without a deadline, because the engine must get the release.
+            // Waits for the mutex without a deadline, because the engine must receive the release.
             let note = Note::new(&slot, WaitsAs::Thread, Asked::Release(lock));
             let section = shared.ask(note)?;
             // The release is sent even if this wait times out.
@@ -458,7 +459,7 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Takes the lock out of the guard, and returns it with a slot for its release.
+    /// Takes the lock out of the guard, and returns the lock with a slot for its release.
     fn take_to_release(&mut self) -> (Lock, Arc<Slot>) {
         let lock = self.lock.take().expect("it is held");
         (lock, self.slot.take().unwrap_or_default())

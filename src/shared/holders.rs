@@ -1,4 +1,4 @@
-//! The calls that take shared locks and permits, which several clients may hold at once.
+//! The calls that take shared locks and permits, which several clients may hold at the same time.
 
 use core::time::Duration;
 
@@ -190,13 +190,13 @@ impl Redlock {
     }
 
     /// Like [`adopt`](Self::adopt), but for a shared lock. If the lock is of another kind, the guard reports the lock
-    /// as lost at once, and releases the lock when dropped.
+    /// as lost immediately, and releases the lock when dropped.
     pub fn adopt_shared(&self, lock: Lock) -> SharedGuard {
         self.adopt_as(lock)
     }
 
     /// Like [`adopt`](Self::adopt), but for a permit. If the lock is of another kind, the guard reports the lock as
-    /// lost at once, and releases the lock when dropped.
+    /// lost immediately, and releases the lock when dropped.
     pub fn adopt_permit(&self, lock: Lock) -> PermitGuard {
         self.adopt_as(lock)
     }

@@ -8,7 +8,7 @@
 //!   watching the descriptor <----'      '----> parked until it gives it back
 //! ```
 //!
-//! A caller that takes and releases locks in a tight loop finds the I/O thread napping, and never has to wake it. A
+//! The I/O thread naps while a caller takes and releases locks in a tight loop, so the caller never has to wake it. A
 //! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then the I/O
 //! thread waits for the descriptor *without* the poll, so that the poll is free for the next caller.
 
@@ -142,8 +142,8 @@ impl<'a> IoThread<'a> {
     }
 
     /// Wakes the waiting threads if a thread keeps the wire for too long, because the timers of the engine fire only
-    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which this thread first
-    /// found the wire taken.
+    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time when this thread first found
+    /// the wire taken.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -158,7 +158,7 @@ impl<'a> IoThread<'a> {
     }
 
     /// Ends `section`, and wakes the callers that `section` has collected. If there are many callers, gathers their
-    /// next requests and returns `true`. A task that is in the list several times in a row is woken once.
+    /// next requests and returns `true`. A task that is in the list several times in succession is woken only once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);

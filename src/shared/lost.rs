@@ -19,10 +19,10 @@ use crate::error::Shown;
 /// The signal borrows nothing and may be sent to another task or thread.
 ///
 /// * If the lock is released or detached before it is lost, the future never completes.
-/// * An adopted lock from another clock is not valid until it is confirmed. If you do not confirm such a lock, it
+/// * An adopted lock that another clock has measured is not valid until you confirm it. If you do not confirm it, it
 ///   counts as lost when its keys must have expired.
-/// * In a forked child the future completes at once, because the lock belongs to the parent.
-/// * If the engine panics, the future completes at once, because no loss can be reported after a panic.
+/// * In a forked child the future completes immediately, because the lock belongs to the parent.
+/// * If the engine panics, the future completes immediately, because no loss can be reported after a panic.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -49,7 +49,7 @@ impl Lost {
     }
 
     /// Blocks this thread until the lock is lost, for at most `timeout`. Returns `true` if the lock is lost. Returns
-    /// `false` at once if the lock was released.
+    /// `false` immediately if the lock was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.0.wait(timeout)

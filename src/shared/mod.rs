@@ -14,13 +14,13 @@
 //!
 //! * **Engine and callers** are under one mutex, which threads hold for computation only. Every section under the mutex
 //!   begins with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. The section that decides
-//!   an outcome also puts the outcome into the slot of the caller. At any time, an operation is open, or its outcome is
-//!   in the slot.
+//!   an outcome also puts the outcome into the slot of the caller. At any time, either an operation is open, or its
+//!   outcome is in the slot.
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
 //!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
-//!   thread puts the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire
-//!   sees every request before it puts the wire back.
+//!   thread puts the wire back. A thread that finds the wire taken has nothing to do: the thread with the wire looks at
+//!   all requests before it puts the wire back.
 //! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
 //!   that waits without the poll sleeps in its slot.
@@ -30,23 +30,23 @@
 //! * **Beginning**: a caller locks the mutex, begins its operation, and takes the poll if the poll is free and few
 //!   operations wait. If the I/O thread serves, the caller leaves the writing to the I/O thread, and wakes that thread
 //!   if it sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
-//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. After each look at the poll, the
-//!   I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
-//! * **Gathering**: after the I/O thread has woken many callers at once, it waits for their next requests, until no
+//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. Each time it has polled the
+//!   sockets, the I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
+//! * **Gathering**: after the I/O thread has woken many callers together, it waits for their next requests, until no
 //!   more callers come. The woken callers only [note](notes::Notes) their requests, and [wake one
 //!   another](relay::Relay). All noted requests begin in one section, and share one write to each node.
 //! * **Passing on**: a caller that has its outcome passes the poll to another waiting thread, or to the I/O thread if
 //!   many operations wait. The I/O thread gives the poll back after a millisecond with few waiting threads.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
-//!   call the handle. A waker must return promptly, as `std` asks. While a waker blocks, threads poll for themselves,
-//!   no other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
-//! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
-//!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
-//!   itself, even if ten thousand tasks rest. The I/O thread naps for a millisecond after that call, so it may learn a
-//!   millisecond late that a lock has become free.
-//! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps in the poll.
-//!   If the wire is taken, the drop waits until the thread with the wire has written the release.
+//!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
+//!   themselves, and no other task is woken. A thread that waits for the loss of a lock then depends on its own clock.
+//! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
+//!   thread does not keep the poll. It watches the descriptor, as between calls. So another caller polls for itself,
+//!   even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it may notice a free
+//!   lock a millisecond late.
+//! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
+//!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -73,7 +73,7 @@
 //! * *A fork*: each call compares the process id before it locks anything. A forked child never waits for the mutex.
 //! * *A noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
 //!   section begins the noted requests, so a caller that cancels or times out finds its own operation.
-//! * *The program ends after a drop*: the thread that drops a guard sees the release written before the drop returns.
+//! * *The program ends after a drop*: a drop returns only when the release is written.
 //! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
 //! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread takes over.
@@ -166,10 +166,10 @@ pub use self::lost::{LockLost, Lost};
 pub use self::redlock::Redlock;
 pub use self::with_lock::WithLockError;
 
-/// The time that a call waits, after its deadline, for another thread to deliver the outcome.
+/// How long after its deadline a call waits for another thread to deliver the outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// The time that a caller waits for the serving thread, in addition to the time that the nodes may take.
+/// How long a caller waits for the serving thread, in addition to the time that the nodes may take.
 const OWN_GRACE: Duration = Duration::from_millis(100);
 
 /// The state that all clones, guards and futures share. Dropping the state ends the I/O thread.
@@ -184,7 +184,8 @@ struct Handle {
 struct Shared {
     /// The process that created the handle.
     process: Pid,
-    /// The engine and its callers. The monitor wakes drops that wait until their releases are written.
+    /// The engine and its callers. A thread waits on this monitor if its drop must not return before the release is
+    /// written.
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
@@ -249,8 +250,8 @@ impl Shared {
 
     // ----- how long a caller waits ------------------------------------------------------------
 
-    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`: twice the node timeout,
-    /// and some time for the thread that serves. An answer takes longer only if the system does not schedule the
+    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. This is twice the node
+    /// timeout, and some time for the serving thread. An answer takes longer only if the system does not schedule the
     /// serving thread.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
@@ -260,8 +261,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns how long a caller without a deadline waits for a lock, by its own clock: the time of all attempts, and
-    /// the same time again for the waits behind other callers.
+    /// Returns how long a caller without a deadline waits for a lock, by its own clock. This is twice the time of all
+    /// attempts, because the caller may wait behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

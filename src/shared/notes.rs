@@ -3,8 +3,8 @@
 //! Callers that are woken together are likely to make their next requests together. So the I/O thread prepares one
 //! place for each caller before it wakes them. A caller that finds a free place notes its request there, and has
 //! nothing else to do. The I/O thread [gathers](Notes::gather) until all places are taken or no more callers come. Then
-//! the I/O thread begins all requests in one section, and writes them at once. With 64 tasks, notes save three quarters
-//! of the writes and a fifth of the processor time.
+//! the I/O thread begins all requests in one section, and writes them together. With 64 tasks, notes save three
+//! quarters of the writes and a fifth of the processor time.
 //!
 //! # Guarantees
 //!

@@ -85,15 +85,15 @@ impl Redlock {
     /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
     ///
     /// The call first [finds](Self::inspect) the holder. Then each node that has the holder's token replaces it by a
-    /// token that no client has, and keeps the expiry of the key. So the holder can no longer extend the lock. The
-    /// holder of a [kept](crate::LockOptions::keep) lock notices the loss at once if the nodes send notifications, and
-    /// otherwise when half of the validity is left. Any other holder notices the loss when it extends the lock. Other
-    /// clients cannot take the lock until the holder must have stopped: [`Broken::free_in`] says how long that takes.
-    /// Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. Breaking a lock weakens
-    /// no guarantee. To free the lock sooner, see [`Breaking::AtOnce`].
+    /// token that no client has, so the holder can no longer extend the lock. The expiry of the key does not change.
+    /// The holder of a [kept](crate::LockOptions::keep) lock notices the loss immediately if the nodes send
+    /// notifications, and otherwise when half of the validity is left. Any other holder notices the loss when it
+    /// extends the lock. Other clients cannot take the lock until the holder must have stopped: [`Broken::free_in`]
+    /// says how long that takes. Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the
+    /// owner. Breaking a lock weakens no guarantee. To free the lock sooner, see [`Breaking::AtOnce`].
     ///
-    /// If too few nodes confirm the change, call `break_lock` again: nodes that have replaced the token count in the
-    /// next call.
+    /// If too few nodes confirm the change, call `break_lock` again: the next call also counts the nodes that have
+    /// already replaced the token.
     ///
     /// Breaking one resource of a lock on several resources breaks the whole lock. The other resources become free when
     /// the holder notices the loss, or when the ttl of their keys ends.
@@ -172,10 +172,10 @@ impl Redlock {
         operation.run(|_| calls::broken(outcome?, seen))
     }
 
-    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and
-    /// then each change. The documentation of [`Watch`] describes the cost. The call asks all nodes at
-    /// once, like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too
-    /// few nodes answer. If too few nodes answer, the state names no holder and is not free. Silent nodes
+    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
+    /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes immediately,
+    /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. If
+    /// too few nodes answer, the state names no holder and is not free. Silent nodes
     /// are [`Found::Unknown`](crate::Found) in the state.
     ///
     /// ```no_run
@@ -358,7 +358,7 @@ impl Redlock {
     ///
     /// Call `trust_nodes` for nodes that no client has used for locks yet.
     /// With [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this
-    /// call, new nodes grant no lock for the longest time that a lock may last.
+    /// call, new nodes grant no lock until the longest ttl of a lock has passed.
     ///
     /// The result is empty in a forked child, and after the engine has panicked.
     ///
@@ -407,7 +407,7 @@ impl Redlock {
     /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
     /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the
     /// longest time that a lock of either membership may last. No lock is granted until the barrier ends. If no client
-    /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
+    /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier immediately.
     ///
     /// A client with the old membership gets [`LockError::OtherGroup`](crate::LockError::OtherGroup) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old

@@ -79,8 +79,8 @@ use crate::trace::Operation;
 /// Locks are not reentrant: a thread that takes a lock twice waits for itself.
 ///
 /// Wakers of tasks run on the I/O thread of the handle, or on a thread that polls another future of the handle. A waker
-/// must return promptly, as [`Waker`](core::task::Waker) asks. While a waker blocks the I/O thread, the handle may be
-/// unable to wake other tasks and to extend locks.
+/// must return promptly, as [`Waker`](core::task::Waker) requires. While a waker blocks the I/O thread, the handle may
+/// be unable to wake other tasks and to extend locks.
 ///
 /// Guards and futures count as handles. Dropping the last handle writes the remaining releases to the nodes, and waits
 /// up to [`Builder::shutdown_timeout`] for the answers. The I/O thread repeats unanswered releases in the background,
@@ -100,10 +100,10 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may
-    /// have forgotten locks. The node does not vote until its uptime is long enough. If the servers are
-    /// new, an operator can end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the
-    /// command. `connect` does not set `max_ttl`, so each node votes at once, even if it has just restarted.
+    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
+    /// forgotten locks. The node does not vote until its uptime is long enough. If the servers are new, an operator can
+    /// end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` does not set
+    /// `max_ttl`, so each node votes immediately, even if it has just restarted.
     /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
     ///
     /// # Errors
@@ -146,9 +146,9 @@ impl Redlock {
     /// # Errors
     ///
     /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
-    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
-    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherGroup`]
-    /// at once if a node belongs to another group. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the nodes
+    /// in the last attempt. The call releases the keys of that attempt. If a node belongs to another group, immediately
+    /// returns [`LockError::OtherGroup`]. Also returns [`LockError::Saturated`], [`LockError::Forked`]
     /// and [`LockError::Closed`].
     pub fn lock_with(
         &self,
@@ -343,15 +343,15 @@ impl Redlock {
     /// Adopts a lock of another handle or process. The returned guard reports a loss of the lock, and releases the lock
     /// when it is dropped. The call sends nothing, and does not change the validity of the lock.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. The guard of a lock from another
-    /// clock is not valid until you call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost
-    /// when its keys must have expired: after its ttl, or after a minute if the ttl is shorter.
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid until you
+    /// call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must have
+    /// expired: after its ttl, or after a minute if the ttl is shorter.
     ///
     /// The adopted lock is not [kept](LockOptions::keep), even if it was kept before. Call [`LockGuard::keep`] to keep
     /// it.
     ///
     /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a
-    /// permit. If the lock is shared or a permit, the guard that `adopt` returns is never valid, refuses extensions
+    /// permit. For a shared lock or a permit, `adopt` returns a guard that is never valid. The guard refuses extensions
     /// ([`ExtendError::Invalid`](crate::ExtendError::Invalid)), and releases the lock when dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)

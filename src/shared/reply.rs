@@ -14,7 +14,7 @@ pub(super) struct Reply {
     redlock: Redlock,
     pub(super) slot: Arc<Slot>,
     is_done: bool,
-    /// `true` until the first poll. The first poll follows at once, so it need not check for a forked child again.
+    /// `true` until the first poll. The first poll follows immediately, so it need not check for a forked child again.
     is_new: bool,
 }
 

@@ -1,11 +1,11 @@
 //! Records which thread has the wire, which thread has the poll, what the I/O thread does, and which threads to wake.
 //!
-//! The record is under the mutex of the engine, so all decisions to sleep and to wake have one order. Every section
-//! under the mutex ends with [`Roles::leave`], which ensures the following:
+//! The record is under the mutex of the engine, so all decisions to sleep and to wake happen in one order. Every
+//! section under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
-//! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), one of three
-//!    threads sees the work. The thread that has the wire checks for work before it puts the wire back. The thread that
-//!    has the poll checks for work before it falls asleep. If neither thread exists, the I/O thread is called.
+//! 1. Work for the wire is a request to the engine, or the result of a sleep in the poll. One of three threads sees
+//!    this work. The thread that has the wire checks for work before it puts the wire back. The thread that has the
+//!    poll checks for work before it falls asleep. If neither thread exists, the I/O thread is called.
 //! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
 //! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
 //!    free.
@@ -139,8 +139,8 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         waiting < MANY || self.io_thread == IoThread::Away
     }
 
-    /// Takes the poll for the thread that waits for `operation`, if the poll was offered to that thread, or is free and
-    /// the I/O thread need not serve. Returns `true` if the thread has the poll now.
+    /// Takes the poll for the thread that waits for `operation`, if the poll was offered to that thread. Also takes a
+    /// free poll, if the I/O thread need not serve. Returns `true` if the thread has the poll now.
     pub(super) fn take_poll(&mut self, operation: O, waiting: usize) -> bool {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),

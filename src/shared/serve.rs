@@ -20,15 +20,15 @@ use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// The pause after a poll that has failed because memory is short.
+/// The pause after a poll that has failed for lack of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How often in a row a caller moves bytes before the I/O thread takes over, so that the work of others does not delay
-/// a caller.
+/// How many times a caller moves bytes before the I/O thread takes over, so that the work of others does not delay the
+/// caller for long.
 const MOVES_MAX: usize = 16;
 
 /// The longest time that a dropped guard waits until the thread with the wire has written the release. A thread with
-/// the wire does not sleep, so it takes longer only if the system does not schedule the thread.
+/// the wire does not sleep, so it takes longer only if the system does not schedule it.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads
@@ -88,7 +88,7 @@ impl Times {
         }
     }
 
-    /// Returns the time at which the thread gives up.
+    /// Returns when the thread gives up.
     fn end(&self) -> Option<Instant> {
         match self.wait {
             Wait::Deadline(wait) | Wait::Patience(wait) => Some(self.since.saturating_add(wait)),
@@ -102,8 +102,8 @@ impl Times {
 pub(super) enum Moves {
     /// The thread moves bytes until neither the engine nor the sockets have more bytes.
     All,
-    /// The serving thread reads once and writes once. If reading decides an outcome, the thread stops before it writes,
-    /// so that one write also carries the next requests of the woken callers.
+    /// The serving thread reads once and writes once. If reading decides an outcome, the thread does not write yet, so
+    /// that its write can also carry the next requests of the woken callers.
     Once,
 }
 
@@ -165,8 +165,8 @@ impl Shared {
         Ok(section)
     }
 
-    /// Sleeps in the poll, which this thread must have, until a socket is ready, a timer is due, or the time `until`
-    /// has come. If there is work for the wire, only checks which sockets are ready, without sleeping.
+    /// Sleeps in the poll until a socket is ready, a timer is due, or the time `until` has come. This thread must have
+    /// the poll. If there is work for the wire, only checks which sockets are ready, without sleeping.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,

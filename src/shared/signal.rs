@@ -28,8 +28,8 @@ use crate::time::Instant;
 /// of the lock does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
-/// Completes when a lock is lost, or when less than `early` is left of the lock. In a forked child the signal completes
-/// at once, because the lock belongs to the parent.
+/// Completes when a lock is lost, or when less than `early` is left of its validity. In a forked child the signal
+/// completes immediately, because the lock belongs to the parent.
 #[derive(Debug)]
 pub(super) struct Signal {
     slot: Arc<Slot>,
@@ -71,8 +71,8 @@ impl Signal {
         self.is_foreign() || tenure.is_over_at(clock::now(), end, self.early)
     }
 
-    /// Blocks this thread until the signal completes, for at most `timeout`. Returns `false` after the timeout, or at
-    /// once if the lock is released.
+    /// Blocks this thread until the signal completes, for at most `timeout`. Returns `false` after the timeout, or
+    /// immediately if the lock is released.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let tenure = &self.slot.tenure;
         let mut this = self.clone();
@@ -169,7 +169,7 @@ pub(super) fn wait<T>(
     }
 }
 
-/// Returns how long a thread that waits until `end` sleeps before it checks again.
+/// Returns how long a waiting thread sleeps before it checks again, if its wait ends at `end`.
 fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
     let until = due.map_or(end, |due| due.min(end));
     until.saturating_since(now).min(NAP_MAX)

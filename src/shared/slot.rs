@@ -1,12 +1,12 @@
 //! The place where the outcome of an operation is delivered and where its caller waits for it.
 //!
-//! A lock has one slot from its acquisition to its release. The slot belongs first to the operation that takes the
-//! lock, then to the [`Tenure`], which reports the loss, then to the operation that releases the lock. Each extension
-//! has a separate slot. A kept lock has no slot while it is held, because there may be many kept locks. A kept lock
-//! gets a slot if a caller waits for its loss or its last extension has failed.
+//! A lock has one slot from its acquisition to its release. The slot first serves the operation that takes the lock,
+//! then the [`Tenure`], which reports a loss, and then the operation that releases the lock. Each extension has a
+//! separate slot. A kept lock has no slot while it is held, because there may be many kept locks. A kept lock gets a
+//! slot if a caller waits for its loss or its last extension has failed.
 //!
-//! An outcome is delivered under the mutex of the engine, so at any time the operation is open or its outcome is in the
-//! slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
+//! An outcome is delivered under the mutex of the engine, so at any time either the operation is open or its outcome is
+//! in the slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
 //!
 //! Another thread may also offer the poll to the waiting thread ([`Slot::offer`]).
 //!
@@ -193,9 +193,72 @@ impl Slot {
         Poll::Pending
     }
 
-    /// Takes the outcome, if it was delivered, and the waker of the task that gives up the operation.
+    /// Takes the outcome, if it was delivered, and the waker of the task that cancels the operation.
     pub(super) fn abandon(&self) -> (Option<Outcome>, Option<Waker>) {
         let mut state = self.state.lock();
         (state.stage.take_outcome(), state.task.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{LockError, Released, UnlockError};
+    use alloc::format;
+
+    const ROUND: RoundId = RoundId::NONE;
+
+    fn released(result: Result<Released, UnlockError>) -> Stage {
+        Stage::Decided(Ok(Event::Released {
+            round: ROUND,
+            result,
+        }))
+    }
+
+    fn acquired() -> Stage {
+        let result = Err(LockError::Saturated);
+        Stage::Decided(Ok(Event::Acquired {
+            round: ROUND,
+            result,
+        }))
+    }
+
+    /// In a forked child, only a confirmed release has its outcome.
+    #[test]
+    fn a_task_that_is_polled_again_gets_the_outcome_unless_the_process_is_a_child() {
+        const DONE: Result<Released, UnlockError> = Ok(Released { deleted: 2 });
+        let table: [(fn() -> Stage, &str, &str); 6] = [
+            (|| Stage::None, "None", "Some(Err(Forked))"),
+            (|| Stage::Open(ROUND), "None", "Some(Err(Forked))"),
+            (acquired, "Acquired", "Some(Err(Forked))"),
+            (
+                || released(Err(UnlockError::Closed)),
+                "Released",
+                "Some(Err(Forked))",
+            ),
+            (
+                || Stage::Decided(Err(Refusal::Closed)),
+                "Closed",
+                "Some(Err(Forked))",
+            ),
+            (|| released(DONE), "Released", "Released"),
+        ];
+        for (stage, in_parent, in_child) in table {
+            for (is_child, expected) in [(false, in_parent), (true, in_child)] {
+                let slot = Slot::default();
+                slot.state.lock().stage = stage();
+                let polled = format!("{:?}", slot.poll_again(|| is_child));
+                assert!(polled.contains(expected), "{:?}: {polled}", stage());
+            }
+        }
+    }
+
+    /// The thread that has locked the slot does not exist in the child, so the child must not wait for it.
+    #[test]
+    fn a_child_does_not_wait_for_a_locked_slot() {
+        let slot = Slot::default();
+        let _locked = slot.state.lock();
+        let polled = slot.poll_again(|| true);
+        assert!(matches!(polled, Some(Err(Refusal::Forked))));
     }
 }

@@ -47,8 +47,8 @@ pub(super) struct Core {
     pub(super) awaiting: usize,
     /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since then.
     pub(super) is_stuck: bool,
-    /// `true` if every call is refused, because a thread has panicked with the engine, the wire or the poll, or because
-    /// the connections are closed.
+    /// `true` if every call is refused. This is the case if a thread has panicked with the engine, the wire or the
+    /// poll, or if the connections are closed.
     pub(super) is_closed: bool,
     /// `true` if the next section panics at its end.
     #[cfg(all(test, feature = "embedded"))]
@@ -105,7 +105,8 @@ impl Core {
 
     fn begin_all_noted(&mut self) {
         let now = clock::now();
-        // Keeps a note in the list while its request begins, so that a panic of the engine refuses this caller too.
+        // Keeps a note in the list until its request has begun: if the engine panics meanwhile, all callers in the list
+        // are refused.
         while let Some(note) = self.noted.front_mut() {
             let begun = match note.asked.take() {
                 Some(Asked::Acquire(wanted, options)) => wanted
@@ -179,8 +180,8 @@ impl Core {
     }
 
     /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
-    /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read, even if
-    /// another sleep has already brought more bytes, as happens under steady traffic.
+    /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read. They do not
+    /// wait for later results, because under steady traffic there is always another one.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -206,8 +207,8 @@ impl Core {
         has_more
     }
 
-    /// Returns the time at which a thread that sleeps in the poll must wake. Returns `now` if there is work for the
-    /// wire, or with `spin` if an operation is open.
+    /// Returns when a thread that sleeps in the poll must wake. If there is work for the wire, returns `now`. With
+    /// `spin`, also returns `now` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::slab::make_room;
 
-/// Maps keys to values. The table grows to the largest number of keys that are open at once.
+/// Maps keys to values. The table grows to the largest number of keys that are open at the same time.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
     /// Returns the index of a key.

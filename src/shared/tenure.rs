@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// One tick. A task learns this much earlier than requested that a lock is at risk, so that the signal is never late.
+/// One tick. How much earlier than requested a task learns that a lock is at risk, so that the signal is never late.
 pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 const HELD: u8 = 0;
@@ -36,7 +36,7 @@ pub(super) struct Tenure {
 struct Listeners {
     tasks: Vec<Task>,
     next: u64,
-    /// The number of times in a row that the engine has failed to extend the lock.
+    /// The number of extensions by the engine that have failed since the last success.
     failures: u16,
     /// The answer of each node to the last failed extension.
     report: Option<Report>,
@@ -92,7 +92,7 @@ impl Tenure {
 
     /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is no
     /// longer reported. If `end` has passed, the lock counts as lost, because callers may have seen its end already.
-    /// Adds the wakers that the caller must call to `tasks`.
+    /// Adds wakers to `tasks`, which the caller must call.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
@@ -192,7 +192,7 @@ impl Tenure {
         (there.failures, there.report) = (there.failures.saturating_add(1), report);
     }
 
-    /// Returns how often in a row the engine has failed to extend the lock, and the last report.
+    /// Returns the number of extensions by the engine that have failed since the last success, and the last report.
     pub(super) fn failures(&self) -> (u32, Option<Report>) {
         let listeners = self.listeners();
         let failures = |there: &Listeners| (there.failures.into(), there.report.clone());
@@ -207,8 +207,7 @@ impl Tenure {
     }
 }
 
-/// Returns the time from which less than `early` is left of a lock that is valid until `end`. Returns `None` if the end
-/// is not known.
+/// Returns when less than `early` is left of a validity that ends at `end`. Returns `None` if the end is not known.
 pub(super) fn over_by(end: Instant, early: Duration) -> Option<Instant> {
     (end != Instant::ZERO).then(|| end.saturating_sub(early))
 }

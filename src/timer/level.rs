@@ -29,7 +29,7 @@ const DIGIT_MASK: u64 = SLOTS as u64 - 1;
 
 const TOP: usize = LEVELS - 1;
 
-// A slot starts at most one round of the top level after the current tick, and this sum must not overflow.
+// A slot starts at most one round of the top level after the current tick, and their sum must not overflow.
 const _: () = assert!(
     Instant::MAX
         .tick_ceil()
@@ -46,7 +46,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns the place of a timer for `tick` while the wheel is at `now`, which is not later.
+    /// Returns the place of a timer for `tick` while the wheel is at `now`, which must not be later than `tick`.
     pub(super) const fn of(tick: u64, now: u64) -> Self {
         debug_assert!(now <= tick);
         // The mask makes the difference at least one digit long, because equal ticks belong on level 0 too.

@@ -1,7 +1,7 @@
 //! Compares the wheel with a model, a sorted map, which is slow but simple.
 //!
 //! The function [`fuzz_wheel`] reads operations from bytes, applies them to the wheel and to the model, and panics if
-//! the two differ. The tests below use bytes that can be shrunk.
+//! the two differ. The tests below generate bytes that can be shrunk.
 //!
 //! # Not here
 //!
@@ -54,7 +54,7 @@ struct World {
     latest: u64,
     /// The tick of the timer that fired last. If no timer was due, this is the last tick that was reached.
     stands: u64,
-    /// Whether all timers that were armed before the last `expire` and were due have fired.
+    /// Whether all due timers that were armed before the last `expire` have fired.
     drained: bool,
 }
 
@@ -232,8 +232,8 @@ mod tests {
     use super::*;
     use crate::effort::effort;
 
-    /// Returns the bytes of an operation. Its span mostly reaches over a few levels, and is sometimes of any size. Time
-    /// mostly passes in short spans.
+    /// Returns the bytes of an operation. Its span usually covers a few levels, but sometimes has any size. Time
+    /// usually passes in short spans.
     fn word() -> impl Strategy<Value = [u8; 4]> {
         let kind = prop::sample::select(&[0_u8, 0, 0, 2, 3, 3, 3, 4, 4, 5, 6, 7][..]);
         let power = prop_oneof![6 => 0_u8..8, 3 => 8_u8..24, 2 => 24_u8..38, 1 => 38_u8..48];

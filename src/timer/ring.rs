@@ -1,8 +1,8 @@
 //! The timers in each slot, as a ring of indices in the order of their arrival.
 //!
-//! A ring goes from the slot through all its members and back to the slot, so a timer can leave without knowing its
-//! slot. The links are stored apart from the timers. A timer that enters or leaves a ring touches only links, never the
-//! timers of its neighbours. The links of a million timers take eight megabytes, so more of the links stay in the
+//! A ring goes from the slot through all its members and back to the slot, so a timer can be removed without knowing
+//! its slot. The links are stored apart from the timers. A timer that enters or leaves a ring touches only links, never
+//! the timers of its neighbours. The links of a million timers take eight megabytes, so more of the links stay in the
 //! caches.
 //!
 //! # Not here

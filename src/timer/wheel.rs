@@ -4,10 +4,10 @@
 //!
 //! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
 //! timer also gets this place. When the wheel enters a slot of a higher level, it moves all timers of this slot to
-//! their new places *before* another timer can be armed. The only exception is a single timer, which fires at once
+//! their new places *before* another timer can be armed. The only exception is a single timer, which fires immediately
 //! while the wheel moves to its tick. So the timers of one tick are always in one ring. The timers of one tick enter
-//! this ring at the end, and leave it together, from the front. So on every level, the order of these timers in the
-//! ring is the order in which they were armed, and no sequence numbers are needed.
+//! this ring at the end, and leave it together, from the front. So these timers are in the order in which they were
+//! armed, on every level and without sequence numbers.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -86,8 +86,8 @@ const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 impl<T> Wheel<T> {
     /// Creates a wheel without timers, at `start`.
     ///
-    /// The wheel takes three kilobytes. Each timer that is armed at the same time takes the size of `T` and twenty
-    /// bytes, rounded up to whole words if `T` is aligned to words.
+    /// The wheel takes three kilobytes. For each armed timer, it takes the size of `T` and twenty bytes, rounded up to
+    /// whole words if `T` is aligned to words.
     #[must_use]
     pub fn new(start: Instant) -> Self {
         Self {
@@ -102,8 +102,8 @@ impl<T> Wheel<T> {
     /// Arms a timer. The timer fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up
     /// to a tick. This call takes constant time.
     ///
-    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed
-    /// for the current tick of the wheel, after the timers that were armed for this tick before. The latest
+    /// If `at` has passed, the timer is due at the next `expire`. If a timer is already due, it counts as armed for the
+    /// current tick of the wheel, after the timers that were already armed for this tick. The latest
     /// time, [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
     ///
     /// # Panics
@@ -163,14 +163,14 @@ impl<T> Wheel<T> {
     /// as the reason to wake up. Returns `None` if no timer is armed.
     ///
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
-    /// on the lowest level (at most 63 ms away, in the same run of 64 ticks as the wheel), the method returns the exact
-    /// tick and the value of this timer. If several timers share a slot of a higher level, the time is the start of
-    /// this slot. An `expire` then fires nothing, but moves the timers down, so each timer costs at most five such
-    /// wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36 ticks.
+    /// on the lowest level, the method returns the exact tick and the value of this timer. The lowest level has the
+    /// timers of the current run of 64 ticks, which are at most 63 ms away. If several timers share a slot of a higher
+    /// level, the time is the start of this slot. An `expire` then fires nothing, but moves the timers down, so each
+    /// timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36
+    /// ticks.
     ///
-    /// After an `expire` that returned `None`, the returned time is later than the `now` of that call, unless a timer
-    /// that is already due was armed since then. This call takes one step for each level, however many timers are
-    /// armed.
+    /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless an already due
+    /// timer was armed since then. This call takes one step for each level, however many timers are armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
@@ -212,7 +212,7 @@ impl<T> Wheel<T> {
         tick.max(self.tick)
     }
 
-    /// Puts the timer at `index` into the current place of a timer for `tick`.
+    /// Puts the timer at `index` into the place where a timer for `tick` belongs now.
     fn place(&mut self, index: u32, tick: u64) {
         let place = Place::of(tick, self.tick);
         self.rings.push(place.number(), index);
@@ -345,8 +345,8 @@ mod tests {
         }
     }
 
-    /// Two timers that share their slot down to the lowest level cause at most one empty wake-up for each level above
-    /// it, and one for each turn of the top level.
+    /// If two timers share their slot down to the lowest level, they cause at most one empty wake-up for each higher
+    /// level, and one for each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_two_timers_on_time() {
         for distance in distances() {
@@ -363,7 +363,8 @@ mod tests {
         }
     }
 
-    /// Sleeps until `next` until no timer is armed. Returns the number of empty wake-ups, and each timer with its time.
+    /// Sleeps until `next`, again and again, until no timer is armed. Returns the number of empty wake-ups, and each
+    /// timer with its time.
     fn sleep_and_fire(wheel: &mut Wheel<u64>) -> (u64, Vec<(Instant, u64)>) {
         let (mut empty, mut fired) = (0_u64, Vec::new());
         while let Some((next, _)) = wheel.next() {
@@ -417,7 +418,7 @@ mod tests {
         }
     }
 
-    /// The only timer in a slot is not the first timer that is due if it belongs to a later round.
+    /// If the only timer in a slot belongs to a later round, another timer is due first.
     #[test]
     fn a_lone_timer_of_a_later_round_lets_those_of_this_one_go_first() {
         let (round, width) = (1_u64 << 36, 1_u64 << 30);

@@ -330,7 +330,7 @@ impl Operation {
         self.end("dropped");
     }
 
-    /// Ends the operation, which was refused at its beginning, with `error`.
+    /// Ends the operation with `error`, because the operation was refused at its beginning.
     pub(crate) fn fail<E: Failure>(mut self, error: E) -> E {
         self.end(error.word());
         error

@@ -1,9 +1,9 @@
-//! The data that the lock protects in the demo. The data is a counter that loses updates if two workers change it at
-//! once, and a count of the workers in the critical section.
+//! The data that the lock protects in the demo. The data is a counter, and a count of the workers in the critical
+//! section. The counter loses updates if two workers change it at the same time.
 //!
 //! A worker reads and writes the counter in two steps, like a program that changes a file or a row of a database. An
-//! atomic counter next to it counts every change, so that the demo can compare the two counters at the end. Nothing in
-//! this module excludes other threads, because that is the task of the lock.
+//! atomic counter next to it counts every change, so that the demo can compare the two counters at the end. This module
+//! does not exclude other threads, because that is the lock's task.
 //!
 //! A worker whose lock expires in the critical section no longer counts as a holder. A lock expires there if the whole
 //! process is stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has expired, and writes
@@ -20,7 +20,7 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// The time at which the lock of the last worker to enter expires, in nanoseconds.
+    /// The expiry, in nanoseconds, of the lock of the worker that entered last.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }
@@ -48,7 +48,7 @@ impl Cell {
     }
 
     /// Returns the counter, the number of writes, and the largest number of workers that were in the critical section
-    /// at once with a valid lock. The counter should equal the number of writes.
+    /// at the same time with a valid lock. The counter should equal the number of writes.
     pub(super) fn read(&self) -> (u64, u64, u32) {
         let (value, written) = (self.value.load(SeqCst), self.written.load(SeqCst));
         (value, written, self.most_inside.load(SeqCst))

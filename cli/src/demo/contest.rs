@@ -9,15 +9,15 @@ use shearline::{LockGuard, LockOptions, Redlock};
 use super::cell::Cell;
 use super::view::human;
 
-/// The pause between reading the counter and writing it. If two threads held the lock at once, one thread would change
-/// the counter while the other thread pauses.
+/// The pause between reading the counter and writing it. If two threads held the lock at the same time, one would
+/// change the counter while the other pauses.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The pause between two locks of one worker, which gives the other workers a turn.
+/// The pause of a worker between two locks, so that the other workers get a turn.
 const REST: Duration = Duration::from_micros(500);
 
-/// How long a worker waits for the lock before it tries again. When the demo ends, it waits for each worker at most
-/// this long.
+/// How long a worker waits for the lock before it tries again. So when the demo ends, each worker ends within this
+/// time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state that all workers share.
@@ -27,7 +27,7 @@ pub(super) struct Contest {
     /// The name of the lock.
     pub(super) key: String,
     pub(super) cell: Cell,
-    /// Tells the workers to end. Each worker releases its lock first.
+    /// Tells the workers to end. Each worker first releases its lock.
     pub(super) is_over: AtomicBool,
 }
 

@@ -7,7 +7,7 @@
 //! | `view` | the picture while it runs |
 //! | `verdict` | whether the run was good |
 //!
-//! The demo uses the public interface of the library, and does not know the protocol.
+//! The demo uses only the public interface of the library, and contains no code for the protocol.
 
 mod cell;
 mod contest;
@@ -41,7 +41,7 @@ use crate::status::Status;
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// A server that has just started votes after the ttl plus at most this time.
+/// A new server votes at the latest when the ttl and this time have passed.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.
@@ -61,7 +61,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 /// The demo needs no server. Several workers contend for one lock while they update a counter that is not atomic.
 /// Without `--node`, the demo uses five nodes in this process. In the middle, the demo stops two of these nodes, and
 /// later restores them. The verdict at the end says whether the counter is right, whether two workers were ever in the
-/// critical section at once, and whether a key was left behind.
+/// critical section at the same time, and whether a key was left behind.
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the other workers. The
 /// output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it in
@@ -74,9 +74,9 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
-    /// the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. The demo does not
-    /// stop these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id
-    /// that `redis-cli info server` shows), and continue it later (kill -CONT).
+    /// the servers may be down. The demo uses one key. Its name is shearline-demo: and a number. The demo does not stop
+    /// these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
@@ -93,7 +93,8 @@ pub(crate) struct Args {
     /// Ttl of each lock, from 50ms to 60s.
     ///
     /// This ttl is also the longest ttl of any client in the demo.
-    // Locks with shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
+    // Shorter ttls are refused, because such locks expire when the machine is busy. Longer ttls are refused, because
+    // the key of a crashed demo stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }
@@ -102,7 +103,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;
-    // A worker holds the lock for a tenth of a millisecond. The usual retry delay of 50 to 250 ms would be too long.
+    // A worker holds the lock for a tenth of a millisecond. So the usual retry delay of 50 to 250 ms would be too long.
     let pace = Duration::from_micros(500)..=Duration::from_millis(2);
     let builder = Redlock::builder()
         .nodes(&nodes.urls)
@@ -143,8 +144,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// Waits until new servers vote, if this takes at most `patience`. The demo does not trust these servers, because trust
-/// would also affect the locks of other programs.
+/// Waits until new servers vote, unless that takes longer than `patience`. The demo does not trust these servers,
+/// because trust would also affect the locks of other programs.
 fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     let left = redlock.nodes().into_iter().map(|node| match node.state {
         NodeState::Quarantined { left } => left,

@@ -14,13 +14,13 @@ const OWN: usize = 5;
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
-/// How long a server may take to answer, and to say whether it still has a key.
+/// The timeout for connecting to a server, and for asking whether it still has a key.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The nodes of a demo.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Nodes in this process. The list is empty if the user gives servers.
+    /// Nodes in this process. The list is empty if the user gave URLs.
     own: Vec<EmbeddedNode>,
     pub(super) urls: Vec<String>,
 }

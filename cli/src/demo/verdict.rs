@@ -18,7 +18,7 @@ pub(super) struct Verdict {
     pub(super) interrupted: bool,
 }
 
-/// One finding: whether it is good, its subject, the words for good and bad, and details.
+/// One finding: whether it is good, its subject, the words for a good and a bad result, and details.
 type Finding = (bool, &'static str, [&'static str; 2], String);
 
 impl Verdict {

@@ -19,7 +19,7 @@ use crate::signals::Signals;
 const TICK: Duration = Duration::from_millis(50);
 
 /// How long the demo waits at the end for releases that nodes have not confirmed yet. If a node was down, the client
-/// tries to connect to it again within two seconds.
+/// tries again to connect within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
 /// Shows the progress of the demo.
@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second for which the last line was written, if the output is not a terminal.
+    /// The second of the last line, if the output is not a terminal.
     second: u64,
 }
 
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         if !self.bar.is_hidden() {
             self.bar.set_position(millis(elapsed));
             let picture = self.picture(now);
-            // This removes the colours if stdout does not show them.
+            // Removes the colours if stdout does not show them.
             self.bar.set_message(match AutoStream::choice(&stdout()) {
                 ColorChoice::Never => strip_str(&picture).to_string(),
                 ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => picture,

@@ -41,8 +41,8 @@ pub(super) fn text(seen: &Seen) -> String {
     all.chain(each).collect::<String>().trim_end().to_owned()
 }
 
-/// Returns the lines of a metric if at least one of its values is known. Each line shows the value of one object after
-/// the label of that object.
+/// Returns the lines of a metric if at least one of its values is known. Each line has the label of one object, and
+/// then its value.
 fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
     let mut words = row.splitn(4, ' ');
     let (name, field) = (words.next()?, words.next()?);

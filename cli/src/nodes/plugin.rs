@@ -27,7 +27,8 @@ pub(crate) fn unknown(failure: &Failure) -> Status {
     Status::Other(3)
 }
 
-/// Returns the line of the plugin. Replaces each `|` in `said`, because a monitoring system reads numbers after a `|`.
+/// Returns the line of the plugin. Replaces each `|` in `said`, because a monitoring system expects numbers after a
+/// `|`.
 fn line(status: u8, said: &str) -> String {
     let said = strip_str(said).to_string();
     let words: Vec<&str> = said.split_whitespace().collect();

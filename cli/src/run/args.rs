@@ -71,11 +71,11 @@ shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
 /// Runs a command while a lock is held.
 ///
 /// Takes the lock NAME, and runs the command (without a shell). Keeps the lock while the command runs. Then ends the
-/// processes that the command left behind, and releases the lock. With several names, `run` takes one lock on all
-/// names, or none.
+/// processes that the command left behind, and releases the lock. With several names, `run` takes one lock on all of
+/// them, or no lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name of the lock; several names are one lock.
+    /// Name of the lock, or several names for one lock.
     ///
     /// The name is the key on the nodes.
     #[arg(required = true, value_name = "NAME")]
@@ -90,16 +90,16 @@ pub(crate) struct Args {
 
     /// Shares the lock with other users of --shared.
     ///
-    /// A lock without --shared waits until all shared locks are released. Later requests for shared locks wait behind
-    /// this lock. The nodes must run scripts.
+    /// A request without --shared waits until all shared locks are released. Later requests for shared locks wait
+    /// behind it. The nodes must run scripts.
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
-    /// Runs at most K commands under NAME at once.
+    /// Runs at most K commands under NAME at a time.
     ///
     /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
     /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
-    /// status 75. A lock on NAME waits until no client holds a permit. The nodes must run scripts.
+    /// status 75. A request for the lock NAME waits until no client holds a permit. The nodes must run scripts.
     #[arg(
         long,
         value_name = "K",
@@ -115,7 +115,7 @@ pub(crate) struct Args {
     /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
-    /// option for jobs that several machines start at the same time: a machine whose clock is late must still find the
+    /// option for jobs that several machines start at the same time. A machine whose clock is late then still finds the
     /// lock held.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]

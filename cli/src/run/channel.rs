@@ -1,14 +1,14 @@
 //! The socketpair between two processes of one run. A message may carry a descriptor.
 //!
-//! A process gets its end of the socketpair as standard input, because a child cannot inherit any other descriptor
-//! without unsafe code. So a message carries the descriptor of the command's standard input.
+//! A child process gets its socket as standard input, because it cannot inherit any other descriptor without unsafe
+//! code. So a message carries the descriptor of the command's standard input.
 //!
 //! # Guarantees
 //!
 //! * The channel preserves the boundaries and the order of messages (`SOCK_SEQPACKET`).
-//! * A process sees that the channel is closed only after the other process has ended. Both sockets are close-on-exec,
-//!   so no command inherits a socket.
-//! * Neither end waits for the other. If the channel is full, sending a message fails.
+//! * The channel does not close before the other process has ended. Both sockets are close-on-exec, so the command
+//!   inherits neither of them.
+//! * Sending never waits for the other process. If the channel is full, sending fails.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ use shearline::Instant;
 /// The messages between the supervisor and the watchdog, and between the watchdog and the trampoline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
-    /// All processes must be dead at this time. The first message of this kind carries the standard input of the
+    /// All processes must be dead by this time. The first message of this kind carries the standard input of the
     /// command, and starts the command.
     Until(Instant),
     /// Pass this signal on to the command, or to the processes that it left behind.
@@ -75,12 +75,12 @@ impl Message {
     }
 }
 
-/// One end of the socketpair.
+/// One socket of the socketpair.
 #[derive(Debug)]
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Returns both ends. The second end must become the standard input of the other process.
+    /// Returns both sockets. The second one must become the standard input of the other process.
     pub(super) fn pair() -> io::Result<(Self, Stdio)> {
         let (near, far) = socketpair(
             AddressFamily::UNIX,
@@ -91,7 +91,7 @@ impl Channel {
         Ok((Self(near), far.into()))
     }
 
-    /// Returns the end that this process has as its standard input.
+    /// Returns the socket that is the standard input of this process.
     pub(super) fn from_stdin() -> io::Result<Self> {
         Ok(Self(io::stdin().as_fd().try_clone_to_owned()?))
     }
@@ -101,8 +101,8 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message with a descriptor. Succeeds even if the other process has ended; receiving then
-    /// returns [`Received::Closed`].
+    /// Sends a message with a descriptor. Succeeds even if the other process has ended. Then [`Received::Closed`] is
+    /// the result of the next receive.
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -143,7 +143,8 @@ impl Channel {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             let flags = flags | RecvFlags::CMSG_CLOEXEC;
             match recvmsg(&self.0, &mut parts, &mut control, flags) {
-                // The other process ended before it read all messages. Messages from that process can still be read.
+                // After `CONNRESET`, tries again. The other process has ended without reading all messages, but its own
+                // messages can still be read.
                 Err(Errno::CONNRESET | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 result => break result?,

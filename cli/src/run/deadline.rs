@@ -1,7 +1,7 @@
-//! The time by which all processes of the command must be dead, and the timer for it.
+//! Computes the time by which all processes of the command must be dead, and sleeps until a given time.
 //!
-//! All times are on `CLOCK_BOOTTIME`, the clock that the library uses for locks. This clock keeps running while the
-//! machine is suspended, and is the same in every process.
+//! All times are times of `CLOCK_BOOTTIME`, the clock that the library uses for locks. This clock keeps running while
+//! the machine is suspended, and is the same in every process.
 //!
 //! ```text
 //! at risk (TERM)      watchdog kills     supervisor kills  the lock may be another's
@@ -22,12 +22,12 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl that `run` accepts. With this ttl, processes still have enough time to end before the margin
-/// begins.
+/// The shortest ttl that `run` accepts. With this ttl, a process that gets the stop signal still has enough time before
+/// the watchdog kills it.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
-/// The margin is an eighth of the ttl, between these limits. With two processors and a load of 17, it took up to 140 ms
-/// to find and kill a hundred processes.
+/// The margin is an eighth of the ttl, between these limits. In a test on two processors with a load of 17, finding and
+/// killing a hundred processes took up to 140 ms.
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
@@ -40,14 +40,15 @@ pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns the time at which the supervisor itself kills all processes. The watchdog must kill them at `until`, but it
-/// may not know about a loss of the lock that the supervisor noticed at `lost`.
+/// Returns the time at which the supervisor itself kills all processes. The watchdog kills them at `until`, or when it
+/// hears of a loss. The supervisor kills them a little later, in case the watchdog fails. `lost` is the time at which
+/// the supervisor noticed a loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
-/// Returns how much time processes have to end before they are killed.
+/// Returns the time between the stop signal and the kill.
 pub(super) fn warning(ttl: Duration) -> Duration {
     ttl / 4 - margin(ttl)
 }
@@ -66,7 +67,7 @@ impl Timer {
 
     /// Sleeps until this time, until one of the descriptors is readable, or until a signal arrives.
     pub(super) fn wait(&self, at: Instant, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        // Zero would turn the timer off.
+        // A time of zero would turn off the timer, so the least time is 1 ns.
         let at = Duration::from_nanos(at.as_nanos().max(1));
         let time = Itimerspec {
             it_interval: Timespec::default(),
@@ -92,7 +93,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // The extension after half of the validity comes before the warning.
+            // A lock is extended when half of its validity has passed. The warning must come later.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }

@@ -1,5 +1,5 @@
-//! `shearline run` on systems other than Linux. These systems do not guarantee that this program can find every
-//! descendant of the command.
+//! `shearline run` on systems other than Linux. On these systems, this program cannot reliably find every descendant of
+//! the command.
 
 mod args;
 
@@ -9,14 +9,13 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Prints the error `wrong`, if there is one. Otherwise prints which commands to use instead of `run`. Writes no
-/// report.
+/// Prints the error `wrong`, or otherwise which commands to use instead of `run`. Writes no report.
 pub(crate) fn run(_: &Args, wrong: Option<Failure>) -> ExitCode {
     let what = "run needs Linux: use `shearline lock` and `shearline unlock`";
     wrong.unwrap_or_else(|| Failure::usage(what)).report()
 }
 
-/// Returns `None`, because such systems have no parts of a run.
+/// Returns `None`, because no process is a part of a run on these systems.
 pub(crate) fn as_part() -> Option<ExitCode> {
     None
 }

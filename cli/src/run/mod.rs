@@ -58,7 +58,8 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     })
 }
 
-/// Ends this process by a signal that has a handler. Returns only if the signal did not end the process.
+/// Terminates this process with a signal for which it has a handler. Returns only if the signal did not terminate the
+/// process.
 pub(crate) fn end_by(signal: i32) {
     let _ = itself("signal").arg(signal.to_string()).exec();
 }

@@ -9,8 +9,8 @@ use clap::Parser as _;
 
 use super::args::End;
 
-/// The first argument (`argv[0]`) with which this program starts itself as a part of a run. The parts are not
-/// subcommands, so they do not appear in the help and the completions.
+/// The `argv[0]` of a process that this program starts as a part of a run. The parts are not subcommands, so they do
+/// not appear in the help and the completions.
 const PARTS: &str = "shearline run";
 
 /// A part of a run that is a separate process.
@@ -20,12 +20,12 @@ pub(super) enum Part {
     Watchdog(PartArgs),
     /// The process that becomes the command.
     Trampoline(PartArgs),
-    /// A process that ends by a signal that has a handler in this program.
+    /// A process without signal handlers, which terminates itself with a signal.
     Signal { number: i32 },
 }
 
 impl Part {
-    /// Returns the part that this process should run as.
+    /// Returns the part of a run that this process is, if any.
     pub(super) fn of_this_process() -> Option<Self> {
         let is_part = env::args_os().next()? == PARTS;
         is_part.then(Self::parse)
@@ -78,8 +78,8 @@ pub(super) fn itself(part: &str) -> Command {
     command
 }
 
-/// A placeholder for the process id of the supervisor in systemd's variables. Later, the trampoline replaces the
-/// placeholder with the process id of the command.
+/// In systemd's variables, the supervisor replaces its own process id with this placeholder. Later, the trampoline
+/// replaces the placeholder with the process id of the command.
 pub(super) const COMMAND: &str = "command";
 
 /// Returns the systemd variables that contain the process id of this process.

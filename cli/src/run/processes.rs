@@ -2,14 +2,14 @@
 //!
 //! # Guarantees
 //!
-//! * A scan of processes changes nothing, and needs no permission for the children of this user's processes.
-//! * A signal to a [`Process`] reaches only a child of its parent. Since Linux 5.3 (pidfds), this holds even if another
-//!   process has got the same process id since the scan.
+//! * A scan changes no process. A user may list the children of all its processes.
+//! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), this holds even
+//!   if the kernel has given its process id to another process.
 //!
 //! # Not here
 //!
-//! The lists may be incomplete. A process that starts or loses its parent during a scan may be missing, so a caller
-//! that must find all processes scans again.
+//! The lists may be incomplete. They may miss a process that starts, or whose parent ends, during the scan. A caller
+//! that must find all processes has to scan again.
 
 use std::fs;
 
@@ -29,11 +29,12 @@ impl Process {
     /// Sends a signal, unless the process has ended or now has another parent.
     pub(super) fn send(self, signal: Signal) -> Result<(), Errno> {
         let handle = pidfd_open(self.pid, PidfdFlags::empty());
-        // Another process may have got this process id before this call, but not after it.
+        // The kernel may have given this process id to another process before `pidfd_open`, so this check comes after
+        // it.
         let is_child = match stat(self.pid) {
             Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
-            // With `hidepid`, `/proc` hides programs that have the rights of another user, but this process may kill
-            // some of these programs.
+            // With `hidepid`, `/proc` hides processes that run as another user. This process may still be permitted to
+            // kill some of them.
             None => children(self.parent).contains(&self.pid),
         };
         if !is_child {
@@ -49,7 +50,8 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    // `/proc` may hide the process. If only the first thread has ended, `/proc` shows a zombie.
+    // Asks a pidfd, because `/proc` may hide the process. If only its first thread has ended, `/proc` also wrongly
+    // shows a zombie.
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => {
             let mut handle = [PollFd::new(&handle, PollFlags::IN)];
@@ -83,7 +85,7 @@ pub(super) fn state(of: Pid) -> Option<String> {
 /// Returns the fields of `/proc/PID/stat` after the name: the state, the parent and more.
 pub(super) fn stat(of: Pid) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
-    // The name of the program is in parentheses and may hold any character.
+    // The name is in parentheses, and may contain any character.
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::status::Status;
 
-/// The end of a run.
+/// How a run ended.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     /// The word for the outcome in the report.
@@ -27,14 +27,14 @@ pub(super) struct Ending {
     pub(super) fencing_token: Option<u64>,
     /// The number of the command's permit.
     pub(super) slot: Option<u16>,
-    /// The status with which this program ends.
+    /// The exit status of this program.
     pub(super) status: Status,
     /// How often the lock was lost, including the losses before the last start of the command.
     pub(super) losses: u32,
     /// Whether to start the command again.
     pub(super) goes_on: bool,
-    /// The error for the user. This program prints the error last, after the thread in `told` has ended. If stderr has
-    /// a slow reader, that thread may take long to end.
+    /// The error for the user. This program prints the error last, after the thread `told` has ended, which may take
+    /// long if the reader of stderr is slow.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
@@ -70,8 +70,7 @@ impl Ending {
     }
 }
 
-/// Opens the destination of the line. The destination is a file, whose contents the line replaces, or a descriptor that
-/// this program has inherited.
+/// Opens the destination of the line: a file, which it truncates, or a descriptor that this program has inherited.
 pub(super) fn open(place: &Path) -> io::Result<File> {
     match place.to_str().and_then(|text| text.parse().ok()) {
         Some(number) => own_descriptor(number).map(File::from),
@@ -79,8 +78,8 @@ pub(super) fn open(place: &Path) -> io::Result<File> {
     }
 }
 
-/// Duplicates the descriptor with this number. Safe code can do this only with the system call that duplicates a
-/// descriptor of another process.
+/// Duplicates the descriptor with this number. Uses the system call for descriptors of other processes, because the
+/// usual ways need unsafe code.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)

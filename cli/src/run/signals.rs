@@ -1,7 +1,7 @@
-//! Receives the signals of a process of the run, as bytes on a socket and as flags.
+//! Receives the signals that arrive at the supervisor or the watchdog.
 //!
-//! If a signal was ignored when the program started, it stays ignored (`nohup`), in the command too. If this program
-//! handled the signal, the signal would have its default action in the command.
+//! If a signal was ignored when the program started, it stays ignored (`nohup`), also in the command. So this program
+//! must not handle such a signal, because the command would then start with the signal's default action.
 
 use std::cell::RefCell;
 use std::io;
@@ -29,11 +29,11 @@ pub(super) struct Arrived {
     pub(super) is_of_terminal: bool,
 }
 
-/// The code for a signal that the kernel itself has sent.
+/// The code of a signal that the kernel has sent.
 const SI_KERNEL: i32 = 0x80;
 
-/// The signals that a terminal sends to all processes of its foreground group. HUP is not here, because only the leader
-/// of a session gets it.
+/// The signals that a terminal sends to all processes of its foreground group. HUP is not in this list, because the
+/// terminal sends it only to the leader of a session.
 const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
 /// Returns `true` if a terminal may stop this process. A terminal cannot stop the first process of a container.
@@ -60,7 +60,7 @@ pub(super) struct Signals {
     sender: Arc<Sender>,
 }
 
-/// The other end of the socket, with which a future makes the descriptor readable, as a signal does.
+/// A waker that makes the descriptor readable, as a signal does.
 #[derive(Debug)]
 struct Sender(UnixStream);
 
@@ -72,8 +72,8 @@ impl Wake for Sender {
 }
 
 impl Signals {
-    /// Starts to handle every signal that can be handled, and to record when children end. At a terminal, signals that
-    /// stop a job also stop this process.
+    /// Installs a handler for every signal that can be handled, and for the end of children. Leaves out signals that
+    /// stop a job, if a terminal may stop this process.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
@@ -84,7 +84,7 @@ impl Signals {
                 delivery.handle().add_signal(signal)?;
             }
         }
-        // SIGCHLD is handled even if it was ignored. Otherwise no process could wait for its children.
+        // Handles SIGCHLD even if it was ignored. Otherwise this process could not wait for its children.
         delivery.handle().add_signal(SIGCHLD)?;
         Ok(Self {
             delivery: RefCell::new(delivery),
@@ -98,7 +98,7 @@ impl Signals {
         Waker::from(Arc::clone(&self.sender))
     }
 
-    /// Returns the signals that have arrived since the last call. Leaves out the signals about the end of children.
+    /// Returns the signals that have arrived since the last call. Leaves out SIGCHLD.
     pub(super) fn take(&self) -> impl Iterator<Item = Arrived> {
         let arrived = self.delivery.borrow_mut().pending();
         let arrived = arrived.filter(|it| it.si_signo != SIGCHLD);

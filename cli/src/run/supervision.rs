@@ -1,16 +1,16 @@
-//! The work of the supervisor while the command runs. The supervisor sends the deadline of the lock to the watchdog,
-//! and ends all processes if the watchdog does not end them.
+//! The work of the supervisor while the command runs. The supervisor sends the deadline to the watchdog. If the
+//! watchdog does not kill all processes in time, the supervisor does.
 //!
 //! # Guarantees
 //!
 //! * When [`run`](Supervision::run) returns, every process of the command that the supervisor may signal has ended.
-//! * The watchdog gets the deadline of each extension, after a majority of the nodes has confirmed it.
-//! * If the watchdog is killed or stopped, the supervisor notices this at once. Then the supervisor inherits the
-//!   watchdog's processes and ends them.
+//! * After a majority of the nodes has confirmed an extension, the watchdog gets the new deadline.
+//! * If the watchdog is killed or stopped, the supervisor notices this immediately, inherits the watchdog's processes
+//!   and kills them.
 //!
 //! # Not here
 //!
-//! `supervisor` takes and releases the lock.
+//! The module `supervisor` takes and releases the lock.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -53,17 +53,17 @@ const SLOT: &str = "SHEARLINE_SLOT";
 /// How the command ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// `Ok` if the command may have run, or the system's error if the command could not be run.
+    /// `Ok` if the command may have run, or the system's error if it cannot run.
     pub(super) started: Option<Result<(), i32>>,
     /// The exit status of the command, if it is known.
     pub(super) status: Option<ExitStatus>,
-    /// A signal from the terminal that may have ended the watchdog before the command existed.
+    /// A signal from the terminal that may have terminated the watchdog before the command existed.
     pub(super) early: Option<i32>,
     /// Whether the supervisor asked the command to end or killed it, because the lock was at risk or lost.
     pub(super) for_lock: bool,
-    /// Whether the command ended before the lock was at risk or lost, or a signal asked the command to end.
+    /// Whether the command ended before the lock was at risk or lost, or after a signal asked it to end.
     pub(super) is_done: bool,
-    /// Whether all processes of the command have ended. Any process that is left belongs to another user.
+    /// Whether all processes of the command have ended. The remaining processes, if any, belong to another user.
     pub(super) all: bool,
     /// The thread that prints why the command must end.
     pub(super) told: Option<JoinHandle<()>>,
@@ -83,8 +83,7 @@ pub(super) struct Supervision<'a, H: Holds> {
     until: Instant,
     /// The time at which the supervisor noticed the loss of the lock.
     lost_at: Option<Instant>,
-    /// Whether the command is in the process group of this process. A terminal then sends its signals to both
-    /// processes.
+    /// Whether the command is in the process group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
 }
@@ -153,7 +152,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
 
     /// Waits until the command and all processes that it started have ended. Calls `look` at least twice a second.
     pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
-        let _before = go_first(); // Restores the priority, so that the next watchdog starts as this one did.
+        let _before = go_first(); // When dropped, restores the priority for the next watchdog.
         let watched = self.watch(look);
         self.hear();
         let may_live = self.args.end.leave_children && !self.ended.for_lock;
@@ -163,19 +162,19 @@ impl<'a, H: Holds> Supervision<'a, H> {
         };
         self.hear();
         if self.ended.started.is_none() {
-            self.pass_on(true); // These signals came while the watchdog ended.
+            self.pass_on(true); // These signals arrived while the watchdog ended.
         }
         watched.map(|()| self.ended)
     }
 
-    /// Waits until the watchdog has ended, or until the supervisor itself must kill the processes.
+    /// Waits until the watchdog has ended or is stopped, or until the supervisor itself must kill the processes.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
         let mut lost = pin!(self.guard.lost());
         loop {
-            // The order of these steps matters. Signals that arrived before the command started must be passed on
-            // first, and all other checks come later.
+            // The order of these steps matters. A signal counts as early if it arrived before the message that the
+            // command has started.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -220,9 +219,9 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Sends the watchdog a later deadline after an extension.
+    /// After an extension, sends the later deadline to the watchdog.
     fn extend(&mut self) {
-        // A lost lock gets no new deadline. The watchdog gets time to report how the command ended.
+        // After a loss, sends no new deadline, so that the watchdog can still report how the command ended.
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
@@ -230,7 +229,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             .guard
             .valid_until()
             .saturating_sub(margin(self.args.acquire.ttl));
-        // If this message cannot be sent, the earlier deadline stays valid.
+        // If this message cannot be sent, the earlier deadline remains in force.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
@@ -266,8 +265,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Passes signals on to the command, except signals that a key of the terminal has sent to both processes.
-    /// `is_early` means that the command may not have existed when the signals arrived.
+    /// Passes signals on to the command, except signals that the terminal has also sent to the command. `is_early`
+    /// means that the command may not have existed when the signals arrived.
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;

@@ -20,7 +20,8 @@ use crate::signals::wait;
 use crate::status::Status;
 use crate::taking::{Ask, next_look, take};
 
-/// Runs the command under the lock, unless something is already `wrong`, such as the configuration file.
+/// Runs the command under the lock. If `wrong` holds an error, such as one about the configuration file, only reports
+/// this error.
 ///
 /// Writes the report before it drops the handle, because the handle may wait for nodes that confirm the release late.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     ending.status.exit()
 }
 
-/// Returns the end of a run that did not start its command.
+/// Returns the [`Ending`] of a run that did not start its command.
 fn failed(failure: Failure) -> Ending {
     let status = failure.status;
     let outcome = match status.word() {
@@ -80,10 +81,10 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id());
-    // This check comes before anything is sent, because a strict guard writes markers when it connects.
+    // Checks the request before the handle connects, because a strict guard then writes markers.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
-    // The first process of a container does not get signals for which it has no handler.
+    // Installs the signal handlers early. Without a handler, the first process of a container would not get the signal.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
@@ -101,8 +102,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The command may have left work half done, so the report shows the outcome of the command instead of
-                // this failure.
+                // The lost command may have left work half done. So the report shows its outcome, instead of the
+                // outcome of this new attempt.
                 ending.error = Some(failure);
                 break;
             }
@@ -122,7 +123,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments request.
+    /// Calls [`once`](Self::once) for the lock, the shared lock or the permit that the arguments request.
     fn once_as_asked(&mut self, by: Instant) -> Result<Ending, Failure> {
         let (redlock, names) = (self.redlock, &self.args.names());
         match (self.args.permits, self.args.shared) {
@@ -172,7 +173,7 @@ impl Run<'_> {
     fn acquire<H: Holds>(&self, asked: (Ask<'_, H>, Instant)) -> Result<Guard<H>, Failure> {
         let check = || self.signals.check(&self.args.end);
         let guard = wait(self.extended(asked), check)??;
-        // The command does not exist yet, so the signal must end this program.
+        // A signal that arrived meanwhile must end this program, because the command does not exist yet.
         if let Err(signal) = check() {
             let _ = guard.unlock(); // If no majority confirms the release, the lock expires.
             return Err(signal);
@@ -180,8 +181,8 @@ impl Run<'_> {
         Ok(guard)
     }
 
-    /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, `run` fails before the
-    /// command starts, instead of halfway through it.
+    /// Takes the lock, and extends it once. So if the user of the nodes may not extend locks, `run` fails before it
+    /// starts the command.
     async fn extended<H: Holds>(
         &self,
         (ask, by): (Ask<'_, H>, Instant),
@@ -191,7 +192,7 @@ impl Run<'_> {
         // An extension to the same ttl would need no permission, so the first ttl is 1 ms shorter.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let mut guard = take(acquire, self.redlock, &names, ask, (options, by)).await?;
-        // Nodes that fail now may answer later.
+        // Tries the extension again for a while, because nodes that fail now may answer later.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
         while let Err(error) = guard.extend_async(ttl).await {
             let may_pass =
@@ -204,7 +205,7 @@ impl Run<'_> {
         Ok(guard)
     }
 
-    /// Holds the lock until this time. A signal, or the loss of the lock, ends the wait early.
+    /// Holds the lock until this time. Returns early if a signal arrives or the lock is lost.
     fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
         let over = async {
             while now() < at && guard.is_valid() {
@@ -246,7 +247,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     let released = match ended.all {
         true => guard.unlock().map(drop),
         false => {
-            drop(guard.into_lock()); // Keeps other clients out for as long as possible.
+            drop(guard.into_lock()); // Other clients then wait until the lock expires.
             Ok(())
         }
     };
@@ -296,7 +297,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     })
 }
 
-/// Returns the last answers of the nodes about a lock that is lost or was at risk.
+/// Returns a text with the nodes' last answers, for a lock that is lost or was at risk.
 fn got(extended: Option<shearline::Report>) -> Option<String> {
     let report = extended?;
     let loss = report.loss().map(|loss| format!("; {loss}"));
@@ -304,7 +305,7 @@ fn got(extended: Option<shearline::Report>) -> Option<String> {
     Some(format!("; its last extension got {report}{loss}"))
 }
 
-/// If the command does not exist, the status is the same as that of `env`.
+/// Returns the failure of a command that cannot run. The exit status is the same as that of `env`.
 fn cannot_run(args: &Args, error: i32) -> Failure {
     let error = io::Error::from_raw_os_error(error);
     let is_missing = error.kind() == io::ErrorKind::NotFound;

@@ -1,8 +1,8 @@
 //! The process that becomes the command.
 //!
 //! This process asks the kernel to kill it when the watchdog ends. Then it takes the command's standard input from the
-//! watchdog, and becomes the command. Without this process, these steps would need unsafe code between `fork` and
-//! `exec`.
+//! watchdog, and becomes the command. Without this process, the watchdog would need unsafe code between `fork` and
+//! `exec` for these steps.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ use rustix::stdio::dup2_stdin;
 use super::channel::{Channel, Message, Received};
 use super::part::{COMMAND, PartArgs, naming};
 
-/// Becomes the command. Returns only after a failure. No process then reads the status.
+/// Becomes the command. Returns only after a failure, and then no process reads the exit status.
 pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let Err(error) = attempt(&channel, args);
@@ -31,7 +31,7 @@ pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A successful `exec` closes the channel, so the watchdog knows that the command runs.
+/// Executes the command. A successful `exec` closes the channel, so the watchdog knows that the command runs.
 fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The watchdog may have ended before the previous call.
@@ -45,7 +45,7 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for name in naming(COMMAND) {
         variables.insert(name.into(), own.clone());
-        // `LISTEN_PIDFDID` identifies the supervisor, so the command must not inherit it.
+        // `LISTEN_PIDFDID` identifies the supervisor, so it would be wrong in the command.
         variables.remove(OsStr::new("LISTEN_PIDFDID"));
     }
     if args.ignore_pipe {
@@ -56,8 +56,8 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     Err(command.envs(&variables).stdin(stdin).exec())
 }
 
-/// Replaces this process with the command. SIGPIPE stays ignored, because the Rust runtime has set it so. The standard
-/// [`Command::exec`] would restore the default action of SIGPIPE.
+/// Replaces this process with the command. [`Command::exec`] would restore the default action of SIGPIPE, but here
+/// SIGPIPE stays ignored, as the Rust runtime has set it.
 fn exec_as_it_is(
     words: &[OsString],
     variables: &HashMap<OsString, OsString>,

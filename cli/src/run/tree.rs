@@ -1,21 +1,21 @@
 //! Finds, signals and ends the descendants of this process.
 //!
 //! This process must be a child subreaper: if the parent of a descendant ends, the descendant becomes a child of this
-//! process. So no descendant can escape. When this process has no children, all processes of the command have ended.
+//! process. So when this process has no children, all processes of the command have ended.
 //!
 //! # Guarantees
 //!
 //! * [`end`](Tree::end) returns `true` only if the kernel says that no child is left.
-//! * Signals reach only descendants, even if another process has got the same process id since.
+//! * Only descendants get signals, even if the kernel gives the process id of a descendant to another process.
 //! * The tree finds processes in every process group and session. A process cannot escape by forking, because the tree
-//!   first stops all processes, until a scan finds no new process. After that, none of the processes runs, even if the
-//!   machine takes long to end them. The tree kills children before their parents, because the kernel continues stopped
-//!   jobs when their shell dies.
+//!   first stops all processes, until a scan finds no new process. After that, none of the processes runs, even if
+//!   killing them takes long. The tree kills children before their parents, because the kernel continues stopped jobs
+//!   when their shell dies.
 //!
 //! # Not here
 //!
-//! The tree is slow with many hundreds of processes. Use a service manager with control groups for so many processes.
-//! If this process may not signal a process (a program of another user), that process stays alive.
+//! The tree is slow with many hundreds of processes. For so many, use a service manager with control groups. The tree
+//! cannot end a process that this process may not signal, such as a process of another user.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,12 +33,10 @@ use shearline::internals::now;
 
 use super::processes::{Process, children, has_ended};
 
-/// The pause between a kill and the next scan. The killed processes need processor time to end, and a scan takes
-/// processor time away from them.
+/// The pause between a kill and the next scan. It leaves processor time to the killed processes, which need it to end.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long the tree repeats scans for new processes before it kills the processes. The tree always scans at least
-/// twice.
+/// How long the tree scans for new processes before it kills all of them. It always scans at least twice.
 const LOOKS_END: Duration = Duration::from_millis(250);
 
 /// After this time, the tree kills all remaining processes once more.
@@ -47,15 +45,14 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// The priority and the limit of descriptors before [`go_first`]. Dropping this value restores both.
+/// The priority and the limit of descriptors before [`go_first`]. Dropping this value restores them.
 #[derive(Debug)]
 pub(super) struct Before(Option<i32>, Rlimit);
 
-/// Gives this thread as many descriptors as possible, and the highest priority if this is permitted (usually only for
-/// root). Only processes that start later inherit the priority and the limit.
+/// Permits this process as many descriptors as possible, and gives this thread the highest priority if that is
+/// permitted (usually only to root). Processes that start later inherit both.
 ///
-/// The machine may be very busy when the tree must end processes. Without a descriptor, the tree cannot find any
-/// process.
+/// The priority helps on a very busy machine. Without a free descriptor, the tree cannot find any process.
 #[must_use]
 pub(super) fn go_first() -> Before {
     let before = Before(getpriority_process(None).ok(), getrlimit(Resource::Nofile));
@@ -113,17 +110,17 @@ impl Tree {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
 
-    /// Counts all children except the remembered child as strangers. The remembered child must be a child subreaper.
-    /// While it lives, no process of the command becomes a child of this process, so any new child is an orphan of a
-    /// stranger.
+    /// Adds all children except the remembered child to the strangers. The remembered child must be a child subreaper.
+    /// While it lives, processes of the command cannot become children of this process, so any new child is an orphan
+    /// of a stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // If `heir` ended before this process read the list, the list may contain former children of `heir`. This check
-        // then finds that `heir` has ended.
+        // If `heir` has ended, the list may contain its former children, which are no strangers. So this check comes
+        // after reading the list.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -132,13 +129,13 @@ impl Tree {
     /// Sends a signal to the remembered child if it has not ended.
     pub(super) fn signal_child(&self, signal: Signal) {
         if let Some((pid, Child::Running | Child::Stopped)) = self.child {
-            // No process has waited for the child yet, so no other process has its id. The child may belong to another
-            // user.
+            // This process has not yet waited for the child, so no other process has its id. Ignores an error, because
+            // the child may belong to another user.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Sends a signal to every descendant, and continues stopped descendants so that they receive it. Gives up at
+    /// Sends a signal to every descendant, and then CONT, so that stopped descendants handle the signal. Gives up at
     /// `until`, even if some descendants have not received the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
         self.look(|process| {
@@ -185,18 +182,18 @@ impl Tree {
     /// Kills all descendants, and waits until they have ended. Returns `false` if this process may signal none of the
     /// remaining descendants.
     ///
-    /// The child `last` may be killing the same processes, so it is not stopped, and is killed after all others.
+    /// The child `last` may be killing the same processes, so the tree does not stop it, and kills it after all others.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);
             for process in children_first(&met, |process| Some(process.pid) == last) {
-                // A process needs processor time to die.
+                // A killed process needs processor time to end.
                 let _ = setpriority_process(Some(process.pid), FIRST);
                 let _ = process.send(Signal::KILL);
             }
             let end = now().saturating_add(AGAIN);
             while now() < end {
-                // Some processes may have started before their parents were stopped, and no scan has found them yet.
+                // Scans again, because some processes may have started just before their parents were stopped.
                 self.look(|process| {
                     let _ = process.send(Signal::KILL);
                 });

@@ -3,14 +3,14 @@
 //! # Guarantees
 //!
 //! * The command runs only while the watchdog lives, because the kernel kills the command when the watchdog ends.
-//! * If the supervisor ends, the watchdog kills all processes of the command at once. If the supervisor is stopped, the
-//!   watchdog kills them at the last deadline that it got.
+//! * If the supervisor ends, the watchdog immediately kills all processes of the command. If the supervisor is stopped,
+//!   the watchdog kills them at the last deadline that it got.
 //! * The watchdog ends when all processes that it may signal have ended.
 //!
 //! # Not here
 //!
-//! The supervisor holds the lock. If the watchdog is killed or stopped, the supervisor ends it and inherits its
-//! processes.
+//! The supervisor holds the lock. If the watchdog is killed or stopped, the supervisor inherits its processes and kills
+//! them.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -34,8 +34,7 @@ use super::tree::{Child, Tree, go_first};
 /// The time between two attempts to kill processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Guards one command. The exit status of this process does not matter, because the watchdog has already told the
-/// supervisor everything.
+/// Guards one command. Always returns success, because the supervisor gets all results through the channel.
 pub(super) fn guard(args: &PartArgs) -> ExitCode {
     let guarded = Watchdog::start(args).and_then(|watchdog| watchdog.map_or(Ok(()), Watchdog::run));
     if let Err(error) = guarded {
@@ -47,11 +46,10 @@ pub(super) fn guard(args: &PartArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not yet become the command. When the trampoline becomes the command, its end of the channel
-    /// closes.
+    /// The trampoline has not yet become the command. When it does, the kernel closes its socket of the channel.
     Starting(Channel),
     Running,
-    /// The command has ended. The time, if any, is when the watchdog kills the processes that the command left.
+    /// The command has ended. At the given time, if any, the watchdog kills the processes that the command left behind.
     Leaving(Option<Instant>),
 }
 
@@ -75,9 +73,10 @@ impl Watchdog {
     /// Starts the command. Returns `None` if this fails and the supervisor knows about the failure.
     fn start(args: &PartArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
-        set_name(c"shearline")?; // From its file, the process would get the name `exe`.
-        // This process handles signals before it has a child. A service manager, for example, may send a signal to all
-        // processes. The supervisor passes this signal on, so the signal must not end the watchdog.
+        set_name(c"shearline")?; // Otherwise the process would be named `exe`.
+        // Installs the signal handlers before this process starts a child. A service manager, for example, may send a
+        // signal to all processes. The watchdog must survive this signal, because the supervisor passes it on to the
+        // command.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -96,9 +95,10 @@ impl Watchdog {
             }
         };
         tree.remember(child);
-        // The watchdog sends this message before the command runs, because it can send nothing after it was killed.
+        // Sends this message before the command runs. If the watchdog is killed later, the supervisor then knows that
+        // the command may have run.
         let _ = channel.send(Message::Started);
-        // A signal, such as Ctrl-C, may have ended the trampoline already. This counts as the end of the command.
+        // If a signal such as Ctrl-C has already terminated the trampoline, this counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
         Ok(Some(Self {
             channel,
@@ -119,7 +119,7 @@ impl Watchdog {
         if self.leaves_children() {
             return watched;
         }
-        // Programs of another user may be left. The supervisor inherits these programs.
+        // If processes of another user remain, the supervisor inherits them.
         self.tree.end(None);
         self.see_started()?;
         self.see_ended(false);
@@ -141,7 +141,7 @@ impl Watchdog {
         }
     }
 
-    /// Returns `true` if the command has ended and the processes that it left may live on.
+    /// Returns `true` if the command has ended and the processes that it left behind may continue.
     fn leaves_children(&self) -> bool {
         self.end.leave_children && !self.is_at_risk && matches!(self.phase, Phase::Leaving(_))
     }
@@ -185,8 +185,8 @@ impl Watchdog {
         }
     }
 
-    /// Carries out the messages of the supervisor. Returns `true` if the supervisor has ended, because all processes
-    /// must then end now.
+    /// Carries out the messages of the supervisor. Returns `true` if the supervisor has ended. The caller must then
+    /// kill all processes.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
@@ -210,8 +210,8 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A stopped command would never receive the signal, so it also gets CONT, as a shell does. For example,
-                // the command may be stopped because it read from a terminal in the background.
+                // A stopped command would not handle the signal until it continues, so the watchdog also sends CONT, as
+                // a shell does. For example, the command is stopped if it reads from a terminal in the background.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);
@@ -221,14 +221,14 @@ impl Watchdog {
         }
     }
 
-    /// Kills the processes that the command left, when their time has passed.
+    /// Kills the processes that the command left behind, when their grace time has passed.
     fn hurry(&mut self) {
         if let Phase::Leaving(Some(kill)) = self.phase
             && kill <= now()
             && !self.tree.end(None)
         {
-            // The remaining programs belong to another user. The supervisor keeps the lock while these programs run,
-            // and the watchdog tries again.
+            // The remaining processes belong to another user. The supervisor keeps the lock while they run, and the
+            // watchdog tries again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }
@@ -243,7 +243,7 @@ impl Watchdog {
 /// Starts the trampoline, which waits for the standard input of the command.
 fn spawn(args: &PartArgs) -> io::Result<(Channel, Pid)> {
     let (channel, far) = Channel::pair()?;
-    // The kernel sends the death signal when the thread that started the child ends. This process has only one thread.
+    // The kernel kills the child when the thread that started it ends. This process has only one thread.
     let trampoline = PartArgs {
         number: getpid().as_raw_pid(),
         ..args.clone()

@@ -28,7 +28,7 @@ mod store;
 
 const TTL: Duration = Duration::from_secs(1);
 const COUNTER: &str = "orders";
-/// The token for a read without a later write.
+/// The fencing token for a read that no write follows.
 const LARGEST: u64 = u64::MAX;
 const FENCED: &str = "with tokens";
 const PLAIN: &str = "without tokens";
@@ -71,7 +71,7 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
         // A worker may pause here for any length of time. In this program, the first worker is stopped here.
         io::stdin().read_line(&mut String::new())?;
         let written = store.write(COUNTER, orders + 1, token)?;
-        // The outcome of the release does not matter, because the store has decided.
+        // The outcome of the release does not matter, because the store has already accepted or refused the write.
         let _ = lock.unlock();
         if written {
             println!("wrote {}", orders + 1);
@@ -90,7 +90,7 @@ fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     let worker = || Worker::start([urls, &file.to_string_lossy(), &resource, manner]);
 
     let mut first = worker()?;
-    // After this line the worker has the lock.
+    // The worker prints this line when it has the lock.
     let read = first.next_line()?.ok_or("it says what it has read")?;
     println!("{manner}: the first worker {read}");
     first.signal(Signal::STOP)?;
@@ -106,7 +106,8 @@ fn give_floors(urls: &[String]) -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::connect(urls)?;
     let once = LockOptions::new(TTL).tries(1).fenced();
     let name = format!("{COUNTER}:{}", std::process::id());
-    // New nodes give no fencing tokens. After this request the handle knows that the nodes need counter floors.
+    // New nodes give no fencing tokens, so this request fails. After the failure, the handle knows that the nodes need
+    // counter floors.
     if redlock.lock_with(&name, &once).is_err() {
         redlock.trust_nodes();
     }
@@ -131,7 +132,7 @@ impl Worker {
         Ok(Self { process, lines })
     }
 
-    /// Returns the next line that the worker prints, or `None` at its end.
+    /// Returns the next line that the worker prints, or `None` at the end of its output.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         self.lines.by_ref().lines().next().transpose()
     }

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 pub(crate) struct Store(Connection);
 
 impl Store {
-    /// Opens the store in that file, and creates the file if it does not exist.
+    /// Opens the store in `file`, and creates the file if it does not exist.
     pub(crate) fn open(file: &Path) -> Result<Self> {
         let connection = Connection::open(file)?;
         connection.busy_timeout(Duration::from_secs(10))?;
@@ -31,8 +31,9 @@ impl Store {
     /// Returns the value of a counter for the holder with this fencing token, or 0 if the counter was never written.
     /// From now on the store refuses smaller tokens. Returns `None` if the store refuses this token.
     ///
-    /// Without the token here, an older holder could still write between this read and the newer holder's write. The
-    /// store would accept that write, and then overwrite it by a value that does not include it.
+    /// If reads did not record the token, an older holder could still write between this read and the newer holder's
+    /// write. The store would accept the older holder's write, and then overwrite it with a value that does not include
+    /// it.
     pub(crate) fn read(&self, name: &str, token: u64) -> Result<Option<i64>> {
         let mut row = self.0.prepare(
             "INSERT INTO counters (name, token) VALUES (?1, ?2)
@@ -54,7 +55,7 @@ impl Store {
     }
 }
 
-/// Returns a fencing token in the form in which the database stores it. Tokens are below 2^53.
+/// Returns a fencing token as the database stores it. Tokens are below 2^53.
 fn number(token: u64) -> i64 {
     i64::try_from(token).unwrap_or(i64::MAX)
 }

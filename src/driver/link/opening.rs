@@ -1,6 +1,6 @@
 //! Opens a connection, by trying the addresses of a name in order.
 //!
-//! * If an address refuses, the link tries the next address at once.
+//! * If the attempt with one address fails, the link tries the next address immediately.
 //! * If a name has IPv4 and IPv6 addresses, the link tries one address of each family at the same time, until a
 //!   connection succeeds. So if IPv6 does not work, IPv4 connects without delay. The link uses the first connection,
 //!   and resets the other attempt. After that, the link tries only the address that worked.
@@ -65,7 +65,7 @@ impl Opening {
         };
         opening.attempt(LinkFault::Unresolved, opener)?;
         if both {
-            // If the second attempt fails at once, the first one is still under way.
+            // Ignores an immediate failure of the second attempt, because the first one continues.
             let _ = opening.attempt(LinkFault::Unresolved, opener);
         }
         Ok(opening)
@@ -128,7 +128,7 @@ impl Opening {
 }
 
 /// Returns the addresses with their indexes, in a cycle that begins at `first`. The first address of the other family
-/// moves to the second place.
+/// moves to the second position.
 fn in_order(addresses: Addresses, first: usize) -> Vec<(usize, SocketAddr)> {
     let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
     let first = first % addresses.len().max(1);

@@ -24,7 +24,7 @@ pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkFault {
     LinkFault::Tls(TlsFault::Setting { part, problem })
 }
 
-/// Returns the meaning of `error`, on `connection` if there is one.
+/// Interprets an `error`, which occurred on `connection` if there is one.
 pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFault {
     let is_handshaking = connection.is_none_or(|tls| tls.is_handshaking());
     let is_first = connection.is_none_or(|tls| tls.protocol_version().is_none());
@@ -75,8 +75,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
     }
 }
 
-/// Returns the meaning of an alert. A node checks the client's certificate only after the client has finished the
-/// handshake.
+/// Interprets an alert. A node checks the client's certificate only after the client has finished the handshake.
 fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkFault {
     let fault = match u8::from(alert) {
         CERTIFICATE_REQUIRED => TlsFault::ClientCertificateMissing,

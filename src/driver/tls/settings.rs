@@ -1,7 +1,7 @@
 //! Turns the TLS settings of a node into a configuration for rustls. Reads files.
 //!
-//! This module finds every mistake before a connection is tried, and reports the setting and the file. No text contains
-//! a part of a key.
+//! This module finds every mistake before a connection is opened, and reports the setting and the file. Its reports
+//! never contain a part of a key.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the errors of others have many kinds, of which few are told apart here"
@@ -32,7 +32,7 @@ pub(super) type Fault = (TlsPart, TlsProblem);
 /// The size of the largest file that is read. The authorities of a whole system take a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The authorities of the system. The authorities are loaded when a node first needs them.
+/// The authorities of the system. They are loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 
@@ -192,7 +192,7 @@ fn content(pem: &Pem) -> Result<Vec<u8>, TlsProblem> {
 
 fn read_file(path: &str) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
-    // Opening a pipe would block until another process opens its other end.
+    // Refuses a pipe, because opening it would block until another process opens its other end.
     if !metadata.is_file() || FILE_BYTES_MAX < metadata.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -244,7 +244,7 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // In PKCS #8, encrypted keys have a separate label. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted key
+    // In PKCS #8, encrypted keys have their own label. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted key
     // in the line after the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",

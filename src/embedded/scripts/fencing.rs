@@ -50,8 +50,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The steps of scripts whose fourth argument is a number, whose fifth argument is the ttl of counters, and whose sixth
-/// argument is the `run_id`.
+/// The steps of scripts with a number, the ttl of counters and the `run_id` as their fourth to sixth arguments.
 impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
@@ -64,15 +63,15 @@ impl<'a> Call<'a> {
         }))
     }
 
-    /// Returns the number of a counter. If the counter is missing, too large or not a number, returns the floor.
+    /// Returns the number in a counter. If the counter is missing, too large or not a number, returns the floor.
     fn counter(&mut self, floor: &Floor<'_>, key: &[u8]) -> Result<f64, Refusal> {
         let number = self.get(key)?.and_then(lua_number);
         let number = number.filter(|number| (0.0..=MOST).contains(number));
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
-    /// Returns the number in the arguments, but at most `most`. If a counter has reached this number, returns the
-    /// number above all counters.
+    /// Returns the number in the arguments, but at most `most`. If a counter has reached that number, returns a number
+    /// above all counters.
     fn next_number(
         &mut self,
         floor: &Floor<'_>,
@@ -153,7 +152,7 @@ impl<'a> Number<'a> {
         run.raise_to(self.number, &self.floor, &[self.counter])
     }
 
-    /// Returns the number that a script reports if its answer is `said`.
+    /// Returns the number that a script reports with its answer `said`, or zero if the lock was not granted.
     pub(super) fn given(&self, said: i64) -> i64 {
         if said == 1 { self.number as i64 } else { 0 }
     }
@@ -172,7 +171,7 @@ pub(super) fn take(run: &mut Call<'_>) -> Answer {
     };
     let counts = run.counts_if_checked()?;
     for (number, key) in (2..).zip(names) {
-        // A key of another type belongs to another program.
+        // A key of another type belongs to another program, so the script does not touch it.
         if run.get(key) != Ok(None) {
             return numbers([number, counts.unwrap_or(0), 0]);
         }
@@ -267,8 +266,8 @@ pub(super) fn repair_floor(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Implements the script [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS), but for all keys at once, and ignores the
-/// cursor.
+/// Implements the script [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS), but counts all keys in one step, and ignores
+/// the cursor.
 pub(super) fn count_counters(run: &mut Call<'_>) -> Answer {
     if !is_digits(run.words[0]) {
         return Err(Refusal::fixed("ERR invalid cursor"));

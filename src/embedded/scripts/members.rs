@@ -13,18 +13,18 @@ use crate::node::keeps_out;
 use super::fencing::Number;
 use super::steps::{MOST, NO_NUMBER, lua_number, numbers};
 
-/// A sorted set, in the form in which the scripts read it.
+/// A sorted set, as the scripts read it.
 struct Set {
     members: Members,
     /// The number of expired members, which come first.
     over: usize,
 }
 
-/// The kind of a reader. The kind of a permit is the number of permits in its text.
+/// The kind of a reader. The kind of a permit is different: the number of permits, as text.
 const READER: &[u8] = b"r";
 
 impl Set {
-    /// Reads the set once, in place of all calls of `zrange`.
+    /// Reads the set once, instead of at each `zrange` of the script.
     fn read(run: &mut Call<'_>, key: &[u8]) -> Result<Self, Refusal> {
         let (members, now) = (run.read_members(key)?, run.time());
         let over = members.0.partition_point(|(_, at)| *at < now);
@@ -41,7 +41,7 @@ impl Set {
         over.all(|(member, _)| kind_of(member).is_some())
     }
 
-    /// Returns the last live member and its deadline, or an error if another program may have written them.
+    /// Returns the kind and the deadline of the last live member, or an error if another program may have written it.
     fn last_live(&self) -> Option<Result<(&[u8], f64), ()>> {
         let (member, at) = self.live().last()?;
         let kind = kind_of(member).filter(|_| *at % 1.0 == 0.0 && *at <= MOST);
@@ -85,7 +85,7 @@ impl Set {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the time in milliseconds, as a double, like in Lua.
+    /// Returns the time in milliseconds, as a double, as in Lua.
     fn time(&self) -> f64 {
         self.now as f64
     }
@@ -188,7 +188,7 @@ pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     numbers([said, counts, number.given(said)])
 }
 
-/// Returns the time at which the wait of this intent began, if the text is a time.
+/// Returns when the wait of this intent began, if the text is a time.
 fn began(text: &[u8]) -> Option<i64> {
     let is_time = text.len() < 17 && text.iter().all(u8::is_ascii_digit);
     let text = core::str::from_utf8(text).ok().filter(|_| is_time)?;
@@ -216,7 +216,7 @@ fn add_reader(
     let (key, token, passes) = (run.key(), run.words[0], run.words[passes]);
     let member = [b"r/", token].concat();
     let mut said = 2;
-    // A key of another type belongs to another program.
+    // A key of another type belongs to another program, so the script does not touch it.
     let Ok(set) = Set::read(run, key) else {
         return Ok(said);
     };
@@ -332,7 +332,7 @@ pub(super) fn move_slot(run: &mut Call<'_>) -> Answer {
         Some((own, _)) if own == wanted => 1,
         Some(_) if is_taken => -1,
         Some((own, at)) => {
-            // None of these members is live.
+            // All of these members have expired.
             let others = |(member, _): &(Vec<u8>, f64)| !member.starts_with(prefix);
             set.members.0.retain(others);
             set.members.put(&wanted, at);

@@ -108,7 +108,7 @@ pub(super) fn confirm_several(run: &mut Call<'_>) -> Answer {
 pub(super) fn take(run: &mut Call<'_>) -> Answer {
     let (names, token, ttl) = (run.names(), run.words[0], run.words[1]);
     for (number, key) in (2..).zip(names) {
-        // A key of another type belongs to another program.
+        // A key of another type belongs to another program, so the script does not touch it.
         if !matches!(run.holds(key, token), Ok(0 | 1)) {
             return run.answer(number);
         }

@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
     /// Extends the expiry of `key`, which must exist, to at least the ttl.
     pub(super) fn raise(&mut self, key: &[u8], ttl: &[u8]) -> Result<(), Refusal> {
         let left = self.pttl(key).unwrap_or(-1);
-        // Numbers in Lua are doubles.
+        // Compares doubles, because Lua's numbers are doubles.
         if left >= 0 && (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
             let end = expiry(ttl, self.now)?;
             self.set_end(key, end);
@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
 
     /// Returns the remaining milliseconds of `key`, which must exist, plus one.
     pub(super) fn above_left(&mut self, key: &[u8]) -> i64 {
-        // Numbers in Lua are doubles.
+        // Adds doubles, because Lua's numbers are doubles.
         match self.left(key) {
             None | Some(-1) => 9_000_000_000_000_001,
             Some(left) => (left as f64 + 1.0) as i64,
@@ -105,7 +105,7 @@ pub(super) fn barrier_left(barrier: Option<i64>) -> i64 {
     }
 }
 
-/// Returns the array of these numbers.
+/// Returns an array of integers as the answer.
 pub(super) fn numbers<const N: usize>(numbers: [i64; N]) -> Answer {
     Ok(Reply::array(numbers.map(Reply::Integer)))
 }

@@ -1,8 +1,8 @@
 //! The part of a claim that does not exist while the claim rests.
 //!
-//! A claim rests while its lock is held and kept, nothing else in this handle wants the lock, every node has answered,
-//! and no question about the claim is open. A handle may keep many locks, and most of their claims rest most of the
-//! time. A resting claim needs only the memory of the `Claim` itself.
+//! A claim rests while its lock is held and kept, and nothing else happens: no operation in this handle wants the lock,
+//! every node has answered, and no question about the claim is open. A handle may keep many locks, and most of their
+//! claims rest most of the time. A resting claim needs only the memory of the `Claim` itself.
 //!
 //! # Not here
 //!
@@ -32,7 +32,7 @@ pub(crate) struct Busy {
     /// Whether the lock was granted to another engine, so that this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
     /// The number of open extensions that count votes, up to 255. If more than 255 are open, the engine may later begin
-    /// one extension too many, which costs one command to each node.
+    /// one extension too many, which costs one command per node.
     pub(crate) extending: u8,
     pub(crate) questions: Questions,
     /// The held lock's place in the queues, or [`PlaceKey::NONE`] if the lock is kept and no operation waits for it, or
@@ -41,8 +41,8 @@ pub(crate) struct Busy {
     /// The number of ticks before the end of the lock at which the engine reports that the lock is at risk. Zero means
     /// that the engine does not report the risk.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, if an extension was tried before; [`Instant::ZERO`] means as soon as
-    /// the extension is due.
+    /// The earliest time of the next extension, if an extension was tried before. A value of [`Instant::ZERO`] means
+    /// that the extension begins as soon as it is due.
     pub(crate) again: Instant,
 }
 

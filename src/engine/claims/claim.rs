@@ -1,9 +1,9 @@
 //! A claim: everything that one token may have left on the nodes.
 //!
 //! A claim begins with the first `SET` of an attempt. The claim ends when no node can have the token any longer,
-//! because each node has denied the token, confirmed its release, or let it expire. The claim may outlive both its lock
-//! and the operation that created the claim. Therefore the engine resends each release until the node answers it or the
-//! release is no longer needed.
+//! because each node has denied the token, confirmed its release, or let it expire. The claim can outlive both its lock
+//! and the operation that created it, because the engine resends each release until the node answers it or the release
+//! is no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -32,10 +32,10 @@ use crate::engine::claims::copy::{Copy, Event};
 pub(crate) struct Claim {
     /// The name and token of the claim, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. The set of these nodes
-    /// stays known while the claim rests.
+    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. This set remains known
+    /// while the claim rests.
     pub(crate) may_hold: NodeSet,
-    /// When all copies with a known expiry have expired.
+    /// The time at which all copies with a known expiry have expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
     /// `Some` if this engine extends the lock automatically.
@@ -153,7 +153,7 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // After a lock was handed over, a late answer does not add the node's copy to the claim again.
+        // After a hand-over, ignores a late answer, which must not add the node's copy to the claim again.
         if self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
@@ -171,8 +171,8 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Returns the nodes that are known to have the token. The end of the lock may rest on any of them, also if an
-    /// earlier `SET` may still run there.
+    /// Returns the nodes that are known to have the token. The lock may depend on any of them, even if an earlier `SET`
+    /// may still run there.
     pub(super) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
         self.may_hold.filter(|node| {
@@ -226,15 +226,15 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes whose debt ends by time alone, because the expiry of the key is known and no `SET` can still
-    /// run.
+    /// Returns the nodes whose debt ends when the key expires. On these nodes, the expiry of the key is known, and no
+    /// `SET` can still run.
     pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);
         owed.without(self.busy().copies.extending)
     }
 
-    /// Arms the timer of the claim for `at`.
+    /// Sets the timer of the claim to `at`.
     pub(crate) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {

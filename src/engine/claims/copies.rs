@@ -20,16 +20,17 @@ pub(crate) struct Copies {
     pub(crate) having: NodeSet,
     /// The nodes whose latest answer says that they do not have the token. The engine sends these nodes another copy.
     pub(crate) lacking: NodeSet,
-    /// The nodes that have confirmed the token in the latest majority or since then, and have not denied it.
+    /// The nodes of the latest majority, and the nodes that have confirmed the token later. Nodes that have denied the
+    /// token are left out.
     pub(crate) confirmed: NodeSet,
-    /// The nodes that got the token before any step of their clocks, or whose answers have counted since then. A later
-    /// clock step of such a node cannot have ended another client's key early.
+    /// The nodes that got the token before any step of their clocks, or whose answers have counted since then. When
+    /// such a node granted the token, no clock step can have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes that may have run an extension whose answer has not arrived, and perhaps never arrives. The engine
-    /// does not know when the keys on these nodes expire.
+    /// The nodes that may have run an extension whose answer has not arrived and may never arrive. The engine does not
+    /// know when the keys on these nodes expire.
     pub(crate) extending: NodeSet,
-    /// How often a node that had lost the token was found to have it again. Each question compares this number with the
-    /// number at its start.
+    /// How often a node that had lost the token was found to have it again. Each question compares this number with its
+    /// value when the question began.
     pub(crate) regained: u16,
     /// The state of the copy on each node. Only [`apply`](Self::apply) changes this field.
     pub(super) each: [Copy; NODES_MAX],

@@ -64,7 +64,8 @@ pub(crate) enum Event {
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is a debt, because it cannot be sent now, was refused, proved nothing, or lost its answer.
+    /// The release is a debt, because it cannot be sent now, was refused or proved nothing, or because its answer was
+    /// lost.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
@@ -132,7 +133,7 @@ impl Copy {
     }
 
     /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be
-    /// unanswered behind a lost `SET`: see [`may_run`](Self::may_run).
+    /// unanswered after a lost `SET`: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

@@ -84,8 +84,8 @@ impl ClaimsAt<'_> {
 
     /// Sends the debts of `node`, oldest first, while there is room.
     ///
-    /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
-    /// handshake. The server may run the `SET` from the old connection later, until it notices that the old connection
+    /// A handshake on a new connection does not end the debt of an unanswered `SET`, because a server that postpones
+    /// writes still answers handshakes. The server may run the `SET` later, until it notices that the old connection
     /// has ended.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
         while let Some(key) = self.nodes[node].debts.pop() {
@@ -138,7 +138,8 @@ impl ClaimsAt<'_> {
         }
         let vote = reply.vote().0;
         if vote != Vote::Yes {
-            // A transaction that only read proves nothing, because a server that postpones writes still answers reads.
+            // If the transaction has only read the key, its answer proves nothing: a server that postpones writes still
+            // answers reads.
             let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
             if is_read && claim.copy_on(node).may_run() {
                 claim.missed_on(node);
@@ -188,7 +189,7 @@ impl ClaimsAt<'_> {
     /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
     /// behind it for room is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
-        // After a lock was handed over, a late answer does not add the node's copy to the claim again.
+        // After a hand-over, ignores a late answer, which must not add the node's copy to the claim again.
         if let Some(claim) = self.claims.get_mut(key)
             && (claim.may_hold.contains(node) || !claim.is_leaving())
         {
@@ -236,7 +237,7 @@ impl ClaimsAt<'_> {
     }
 
     /// If the claim of `key` is being released, ends the claim as soon as no node can have its token. If a node may
-    /// still have the token, sets a timer for debts that can end by time.
+    /// still have the token, sets a timer for debts that end when the key expires.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
@@ -273,8 +274,8 @@ impl ClaimsAt<'_> {
             return;
         };
         if claim.busy().is_adopted {
-            // The engine ends the claim of an adopted lock at once, because its keys could live for up to a month. A
-            // late release of an adopted lock goes to all nodes anyway.
+            // Ends the claim of an adopted lock immediately, because its keys could live for up to a month. A late
+            // release of this lock goes to all nodes anyway.
             return self.claims.end(key, self.timers);
         }
         let at = claim.gone_by.max(self.now.saturating_add(claim.life()));

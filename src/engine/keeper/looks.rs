@@ -1,20 +1,21 @@
-//! Looks: the engine immediately extends kept locks whose keys may have changed.
+//! Checks of kept locks: the engine immediately extends kept locks whose keys may have changed.
 //!
 //! An extension also asks each node to report the next change of the keys. When a client writes a key, the server ends
 //! the client's registration for the key. So the extension reads the keys after its own write, which registers the
-//! client again. If a node reports a change, the engine *looks at* the lock, which means that it extends the lock
-//! immediately. If the keys of a lock are deleted, the holder learns two round trips later that the lock has ended.
+//! client again. If a node reports a change, the engine *checks* the lock, which means that it extends the lock
+//! immediately. The code calls such a check a *look*. If the keys of a lock are deleted, the holder learns two round
+//! trips later that the lock has ended.
 //!
-//! A lock is *watched* as soon as it is kept, if there is room for its keys. The first look follows soon and registers
-//! the keys. A lost connection loses its registrations, so a look follows each new connection.
+//! A lock is *watched* as soon as it is kept, if there is room for its keys. The first check comes 50 ms later and
+//! registers the keys. The registrations end with their connection, so each new connection causes a check.
 //!
 //! # Guarantees
 //!
-//! * If the keys of a lock change repeatedly, the first eight looks come immediately, and then one look comes every 250
-//!   ms. While looks find every copy, the time between them doubles, up to half of the validity. Such looks happen
-//!   because a server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports
+//! * If the keys of a lock change repeatedly, the first eight checks come immediately, and then one check every 250 ms.
+//!   While checks find every copy, the time between them doubles, up to half of the validity. Checks find every copy if
+//!   a server reports the client's own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports
 //!   all keys that do not fit into its table.
-//! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at locks whose keys are not watched.
+//! * At most [`WATCHED_MAX`] keys are watched. The engine does not check locks whose keys are not watched.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -28,18 +29,18 @@ use crate::limits::WATCHED_MAX;
 use crate::slab::Key;
 use crate::time::Instant;
 
-/// The delay from a new lock or a new connection to the look that registers the keys. A lock that is released within
-/// this delay causes no look.
+/// The delay from a new lock or a new connection to the check that registers the keys. A lock that is released within
+/// this delay causes no check.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// The time between looks at a lock whose keys change repeatedly.
+/// The time between two checks of a lock whose keys change repeatedly.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may run ahead of their regular pace. Looks may come early, because nodes may report the
-/// same deletion at different times.
+/// How far the checks of a lock may run ahead of their regular pace. Checks may come early, because nodes may report
+/// the same deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
-/// If this number of looks has found every copy, the time between looks doubles.
+/// If this number of checks has found every copy, the time between checks doubles.
 const LOOKS_IN_VAIN: u32 = 8;
 
 /// See the [module](self).
@@ -48,7 +49,7 @@ pub(in crate::engine) struct Looks {
     /// The watched keys, each with its kept lock. A key is stored as a hash of the part of its name that a report
     /// contains.
     watched: BTreeSet<(u64, ClaimKey)>,
-    /// The watched locks that need a look, or had one recently.
+    /// The watched locks that need a check, or had one recently.
     looks: BTreeMap<ClaimKey, Look>,
     /// The locks whose keys have just changed.
     changed: Vec<ClaimKey>,
@@ -56,21 +57,21 @@ pub(in crate::engine) struct Looks {
     pub(in crate::engine) most: usize,
 }
 
-/// The schedule of looks at one lock.
+/// The schedule of the checks of one lock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
-    /// When a look is due. `None` if nothing has changed since the last look at the lock.
+    /// When a check is due. `None` if nothing has changed since the last check of the lock.
     due: Option<Instant>,
-    /// When the next look is due at the regular pace.
+    /// When the next check is due at the regular pace.
     next: Instant,
-    /// The number of looks since the last look that found a missing copy.
+    /// The number of checks since the last check that found a missing copy.
     in_vain: u32,
-    /// Until this instant, no look happens, because many looks have found every copy.
+    /// Until this instant, the lock is not checked, because many checks have found every copy.
     rests_until: Instant,
 }
 
 impl Look {
-    /// Returns when the next look may happen. Returns `None` if nothing has changed since the last look.
+    /// Returns when the next check may happen. Returns `None` if nothing has changed since the last check.
     fn due_at(&self) -> Option<Instant> {
         let may_be_at = self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until);
         Some(self.due?.max(may_be_at))
@@ -82,7 +83,7 @@ impl Look {
         self.due.is_none() && end <= now
     }
 
-    /// Records that a look begins, after which the lock is valid for `ttl`.
+    /// Records that a check begins, after which the lock is valid for `ttl`.
     fn begins(&mut self, now: Instant, ttl: Duration) {
         self.due = None;
         self.next = self.next.max(now).saturating_add(LOOK_EVERY);
@@ -106,7 +107,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and plans a look soon.
+    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and plans a first check.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -137,22 +138,22 @@ impl Looks {
         self.looks.remove(&key);
     }
 
-    /// Returns when the lock of `claim` needs a look. Returns [`Instant::MAX`] if nothing has changed since the last
-    /// look.
+    /// Returns when the lock of `claim` needs a check. Returns [`Instant::MAX`] if nothing has changed since the last
+    /// check.
     pub(super) fn due_at(&self, claim: ClaimKey) -> Instant {
         let due = self.looks.get(&claim).and_then(Look::due_at);
         due.unwrap_or(Instant::MAX)
     }
 
-    /// Returns `true` if the keys of the lock of `claim` may have changed since its last look.
+    /// Returns `true` if the keys of the lock of `claim` may have changed since its last check.
     pub(in crate::engine) fn is_due(&self, claim: ClaimKey) -> bool {
         self.looks
             .get(&claim)
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// Decides whether the next extension of `claim` is a look. `ttl` is the ttl of an extension that begins now, or
-    /// `None` if no extension may begin now. Returns `Some(true)` if the extension is a look, `Some(false)` if a look
+    /// Decides whether the next extension of `claim` is a check. `ttl` is the ttl of an extension that begins now, or
+    /// `None` if no extension may begin now. Returns `Some(true)` if the extension is a check, `Some(false)` if a check
     /// must wait, and `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
@@ -189,14 +190,14 @@ impl Looks {
         !self.changed.is_empty()
     }
 
-    /// Returns the next lock whose keys have changed, and makes a look at this lock due.
+    /// Returns the next lock whose keys have changed, and makes a check of this lock due.
     pub(super) fn next_changed(&mut self, now: Instant) -> Option<ClaimKey> {
         let claim = self.changed.pop()?;
         self.look(now, claim).due = Some(now);
         Some(claim)
     }
 
-    /// Plans a look at every watched lock soon. Returns the watched locks.
+    /// Plans a check of every watched lock, [`LOOK_AFTER`] from now. Returns the watched locks.
     pub(super) fn register_again(&mut self, now: Instant) -> Vec<ClaimKey> {
         let watched: Vec<_> = self.watched.iter().map(|(_, claim)| *claim).collect();
         for claim in &watched {

@@ -30,12 +30,12 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// Begins the quarantine of `node` after its handshake, if the node needs a quarantine.
+    /// If `node` must be quarantined after its handshake, begins its quarantine.
     ///
-    /// A server with several names gets one quarantine: the longest quarantine that any of its names knows. A connected
-    /// name has already served its own quarantine. If the other names need the quarantine too, returns these names and
-    /// the end of the quarantine. After an alarm, the other names always need the quarantine. If the guard uses
-    /// markers, the other names need every quarantine, because they see no change of identity.
+    /// A server with several names gets one quarantine: the longest that any of its names requires. If the other names
+    /// must be quarantined too, returns these names and the end of the quarantine. After an alarm, the other names are
+    /// always quarantined too. If the guard uses markers, they share every quarantine, because they cannot see that the
+    /// server has another identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -74,8 +74,9 @@ impl Nodes {
         }
     }
 
-    /// A server that loads its data or follows another server may come back without its locks. If `error` shows this,
-    /// returns the other names under which the server is connected, and the reason to close their connections too.
+    /// Handles an `error` that may show that the server is loading its data or is a replica, and so may have lost its
+    /// locks. If it does, returns the other names under which the server is connected, and the reason to close their
+    /// connections too.
     pub(in crate::engine) fn alarm(
         &mut self,
         node: NodeId,
@@ -91,7 +92,7 @@ impl Nodes {
         Some((names, trouble))
     }
 
-    /// Asks `node` to join with the `longest` ttl, unless the node has joined or was already asked. If this method
+    /// Unless `node` has joined or was already asked, asks it to join, and declares the `longest` ttl. If this method
     /// fails, the caller closes the connection.
     pub(in crate::engine) fn rejoin(
         &mut self,

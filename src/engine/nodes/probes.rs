@@ -1,19 +1,19 @@
 //! Probes: the engine uses a second connection to check whether the server behind a silent connection is alive.
 //!
-//! A connection that loses packets waits until TCP sends them again. After an outage of some seconds, the connection
-//! waits for several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a second
-//! connection that carries only `HELLO`. An answer to the probe shows that the server and the path are alive. A stopped
-//! server does not answer, because its kernel accepts connections but sends nothing. If the probe is answered and the
-//! old connection stays silent, the engine resets the old connection and opens a new one.
+//! When packets are lost, a connection stalls until TCP sends them again. After an outage of a few seconds, that takes
+//! several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a second connection
+//! that carries only `HELLO`. An answer to the probe shows that the server and the network work. If the server process
+//! is stopped, its kernel still accepts the connection, but no answer comes. If the probe is answered and the old
+//! connection stays silent, the engine resets the old connection and opens a new one.
 //!
 //! # Guarantees
 //!
 //! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
 //!   requests a new connection, and sends debts on it before any `SET`.
 //! * **Only if needed.** The engine probes an open connection only while an operation is open or a token may be on some
-//!   node. The engine probes a connection that is being opened only while an operation is open.
-//! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If the connection
-//!   after a probe also brings no answer to a lock command, the time until the next probe doubles.
+//!   node. While a connection is being opened, the engine probes its node only if an operation is open.
+//! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If the new
+//!   connection brings no answer to a lock command either, the time until the next probe doubles.
 
 use core::time::Duration;
 
@@ -61,8 +61,8 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Sets the timer of the probes if no majority answers and the nodes are `wanted`, because an operation is open or
-    /// a token may be on some node.
+    /// Sets the timer of the probes if no majority answers and the nodes are `wanted`. They are wanted while an
+    /// operation is open or a token may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
         now: Instant,

@@ -1,19 +1,19 @@
 //! Turns prevent all nodes from extending kept locks at the same time.
 //!
-//! While a node extends many locks, it answers no other commands. So at any time, a majority of the nodes extends no
-//! locks. A client that takes a lock at that time gets its answers from the other nodes. When a node has answered, the
-//! next node gets its turn.
+//! While a node extends many locks, it answers no other commands. For this reason, the engine lets only a minority of
+//! the nodes extend locks at any time. A client that takes a lock meanwhile gets its answers from the other nodes. When
+//! a node has answered, the next node gets its turn.
 //!
 //! # Guarantees
 //!
 //! * Renewals wait for at most [`RENEWALS_WAIT`] after the first renewal, whether or not other nodes answer. The
 //!   longest wait of a renewal is shorter than the node timeout.
-//! * In its turn, a node gets all of its renewals at once. The node that has waited longest gets the first turn.
+//! * In its turn, a node gets all of its renewals together. The node that has waited longest gets the first turn.
 //! * A small number of renewals is written without a wait.
 //!
 //! # Not here
 //!
-//! With one or two nodes, no turns are needed, because a majority needs every node.
+//! With one or two nodes, there are no turns, because a majority includes every node.
 
 use core::time::Duration;
 
@@ -47,8 +47,8 @@ impl Turns {
         }
     }
 
-    /// Makes the renewals of `node` wait if the node does not have its turn. Returns `true` if anything else must be
-    /// written now.
+    /// Makes the renewals of `node` wait if it is not the node's turn. Returns `true` if other commands must be written
+    /// now.
     #[cold]
     #[inline(never)]
     pub(super) fn writes_beside(&mut self, node: NodeId, all: &mut [Node]) -> bool {
@@ -80,7 +80,7 @@ impl Turns {
         nodes.filter_map(|node| Some((all[node.index()].connection.wire.waiting_since()?, node)))
     }
 
-    /// Returns `true` if a node with waiting renewals has its turn.
+    /// Returns `true` if it is the turn of a node with waiting renewals.
     pub(super) fn is_any(&self, all: &[Node]) -> bool {
         self.waiting(all).any(|(_, node)| self.has_turn(node, all))
     }

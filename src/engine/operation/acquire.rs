@@ -1,9 +1,9 @@
 //! Takes a lock: attempts, verdicts, retries.
 //!
-//! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before the first byte, and
-//! sends the same `SET` with `NX` and `PX` to all nodes at once. A majority of the nodes decides. After a failed
-//! attempt, the engine releases what the attempt has locked, waits for a random time, and begins again with a fresh
-//! token.
+//! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before it sends the first
+//! byte. It sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the nodes
+//! decides. After a failed attempt, the engine releases what the attempt has locked, waits for a random time, and
+//! begins again with a fresh token.
 
 mod answers;
 pub(in crate::engine) mod fencing;
@@ -49,9 +49,9 @@ pub(in crate::engine) struct Acquire {
     claim: Option<ClaimKey>,
     /// The place of the resource in the queues. For several resources, this is the place where the acquisition waits.
     place: PlaceKey,
-    /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller
-    /// identifies the acquisition by this record. An acquisition of several resources has a record in each queue, and
-    /// no record here.
+    /// The acquisition's record in the queue of `place`, if it waits or has waited for its turn. The caller identifies
+    /// the acquisition by this record. An acquisition of several resources has a record in each queue, and no record
+    /// here.
     waiter: Option<WaiterKey>,
     /// The number of attempts that the caller allows. `None` if only time limits the number of attempts.
     tries_allowed: Option<u32>,
@@ -66,7 +66,7 @@ pub(in crate::engine) struct Acquire {
     fencing: Option<Box<Fencing>>,
 }
 
-/// The additional state of an acquisition that wants anything but an exclusive lock on one resource.
+/// The additional state of an acquisition of several resources, of a shared lock or of a permit.
 #[derive(Debug)]
 enum Special {
     Several(Several),
@@ -309,7 +309,7 @@ impl Acquire {
             return false;
         }
         let transactions = &cx.parts.nodes[node].connection.transactions;
-        // If the release is not written yet, a `SET` sent now would overtake the release.
+        // Waits if the release is not written yet, because a `SET` that is sent now would overtake it.
         if release && transactions.is_to_release(cx.parts.claims.meets_own(node, &claim.entry)) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
@@ -354,7 +354,7 @@ impl Acquire {
         if let Some(fencing) = &mut self.fencing {
             fencing.stop_renumbering();
         }
-        // If only an operator can restore a majority, no later attempt would succeed.
+        // Plans no other attempt if only an operator can restore a majority.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let is_final = matches!(refusal, Refusal::OtherGroup | Refusal::OtherPermits);
         let rest = match is_final || is_out_of_reach(outcomes) {
@@ -423,9 +423,9 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Begins the first attempt immediately if the operation has its turn. An operation that makes only one attempt
-    /// never waits for its turn. Such an operation may ask at the same time as other operations. If this engine holds a
-    /// lock on one of the resources, such an operation is refused immediately.
+    /// Begins the first attempt immediately if it is the operation's turn. An operation that makes only one attempt
+    /// does not wait for its turn, and may ask at the same time as other operations. If this engine holds a lock on one
+    /// of the resources, such an operation is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
@@ -526,7 +526,7 @@ impl Operate for Acquire {
                 if self.keep != 0 {
                     self.keep(lock.as_mut(), cx);
                 }
-                // If there is no lock to hand out, an invariant is broken, and the caller gets no lock.
+                // If there is no lock to hand out, an invariant is broken, and the caller gets an error.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report(self)))
             }
             Verdict::Refused(refusal) => {

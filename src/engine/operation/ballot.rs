@@ -7,12 +7,12 @@
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
 //! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that a hopeless
-//! operation ends immediately. If a node stops counting later, or its answer shows that it does not count, its vote
-//! is [lost](super::Operate::lose).
+//! operation ends immediately. If the node's answers stop counting later, or its answer shows that it does not count,
+//! its vote is [lost](super::Operate::lose).
 //!
 //! # Not here
 //!
-//! The module `node::trust` decides why a node does not vote. The sum of the votes is in [`quorum`](crate::quorum).
+//! The module `node::trust` decides why a node does not vote. The module [`quorum`](crate::quorum) adds up the votes.
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId};
@@ -24,16 +24,16 @@ use super::Context;
 /// The conditions under which an answer counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Bounds {
-    /// The time before which a yes counts, or `None` if a yes counts at any time.
+    /// The end of the time in which a yes vote counts, or `None` if it counts at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes counts, or `None` if the yes of every node counts.
+    /// The nodes whose yes votes count, or `None` if those of all nodes count.
     pub(super) voters: Option<NodeSet>,
     /// The claim whose copies the answer describes. These copies may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,
 }
 
 impl Bounds {
-    /// The conditions under which every answer counts if its node counts.
+    /// No further conditions: an answer counts if its node counts.
     pub(super) const NONE: Self = Self {
         end: None,
         voters: None,

@@ -1,13 +1,13 @@
 //! Confirms a lock by asking how much longer a majority keeps it.
 //!
 //! Every node is asked how much longer it keeps the key with the token. The question changes nothing. The lock is valid
-//! for as long as a majority of the nodes keeps it. The validity is the q-th largest answer, counted from before the
-//! send, minus the lock delay and the drift. The new end replaces the known end. A lock from another clock, whose end
-//! was unknown, becomes valid, and a lock whose keys were shortened ends earlier.
+//! for as long as a majority of the nodes keeps it. The validity is the q-th largest answer, minus the lock delay and
+//! the drift, and counts from the time before the question was sent. The new end replaces the known end. A lock whose
+//! end was unknown becomes valid. If the keys of a lock expire earlier than expected, the lock ends earlier.
 //!
-//! A lock that was reported as lost does not become valid again, because its holder has stopped and the engine would
-//! not report a second end. If the nodes keep a lock for at most the lock delay plus the drift, the lock has ended, and
-//! the engine reports this immediately.
+//! A lock that was reported as lost does not become valid again, because its holder has stopped. The engine also
+//! reports the end of a lock only once. If the nodes keep a lock for at most the lock delay plus the drift, the lock
+//! has ended, and the engine reports this immediately.
 //!
 //! # Not here
 //!
@@ -32,8 +32,8 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if `lock` has ended. A lock with an unknown end ([`Instant::ZERO`]) has not
-    /// ended.
+    /// Returns [`ExtendError::Expired`] if `lock` has ended. A lock with an unknown end ([`Instant::ZERO`]) does not
+    /// count as ended.
     pub(in crate::engine) fn confirm(
         now: Instant,
         lock: &Lock,

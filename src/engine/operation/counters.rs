@@ -1,4 +1,4 @@
-//! Counts the counters of fencing tokens on each node, for an operator who wants to know what fills the memory.
+//! Counts the fencing-token counters on each node, for an operator who wants to know how much memory they take.
 //!
 //! For each question, a node scans about two thousand keys, which takes one or two milliseconds. The node answers with
 //! the number of counters among these keys, and the cursor where it continues. The engine repeats the question until
@@ -6,8 +6,8 @@
 //!
 //! # Guarantees
 //!
-//! * A count without a reason is complete, because the node has said that no keys are left. If the time has passed or
-//!   the connection is lost, the count so far is reported with a reason.
+//! * A count that is reported without a reason is complete: the node has said that no keys are left. If the time has
+//!   passed or the connection is lost, the incomplete count is reported with a reason.
 //! * The engine waits for each node for at most [`COUNTING_MAX`].
 //!
 //! # Not here
@@ -36,7 +36,7 @@ pub(in crate::engine) struct CountCounters {
     numbers: Box<[u64]>,
     /// The cursor of each node. Zero means either the beginning or the end of the count.
     cursors: Box<[u64]>,
-    /// When the count ends for all nodes.
+    /// The time at which the count ends at the latest, on all nodes.
     until: Instant,
 }
 
@@ -49,8 +49,8 @@ impl CountCounters {
         }
     }
 
-    /// Sets the time in which `node` must answer. An answer is useful at any time, so the node gets as much time as it
-    /// gets for the longest lock.
+    /// Sets the time in which `node` must answer. Even a late answer is useful, so the node gets as much time as for
+    /// the longest lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);

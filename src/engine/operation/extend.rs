@@ -1,8 +1,8 @@
 //! Extends a lock.
 //!
 //! Within the old validity, a majority must confirm that it has the token and keeps it for at least the new ttl. An
-//! extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity has
-//! ended is refused before any byte is sent.
+//! extension never revives or shortens a lock. The new validity counts from the time before the question was sent. If
+//! the old validity has ended, the extension is refused, and nothing is sent.
 
 use crate::error::ExtendError;
 use crate::quorum::{Lock, Majority};
@@ -14,7 +14,7 @@ use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Returns an error if `lock` cannot be extended. The check happens before any node is asked.
+    /// Returns an error if `lock` cannot be extended. The check asks no node.
     pub(in crate::engine) fn check_extension(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
@@ -66,7 +66,7 @@ impl LockQuestion {
             return self.decide(Verdict::Closed, cx);
         }
         let drift = cx.parts.settings.drift;
-        // The last extension of a kept lock may ask for a shorter ttl, but still subtracts the drift of the full ttl.
+        // Subtracts the drift of the full ttl, even if the last extension of a kept lock asks for a shorter ttl.
         let kept = kept.filter(|_| self.own);
         let ttl = kept.map_or(cx.round.ttl, |_| self.entry.ttl());
         let asked = cx

@@ -1,9 +1,9 @@
 //! Sends counter floors: each node that an operator trusts gets a floor. If a caller of this engine has requested a
-//! fencing token, the operator learns which nodes got no floor. Without fencing tokens, no permission to store a floor
-//! is needed.
+//! fencing token, the operator learns which nodes got no floor. Otherwise the operator needs no report, and the nodes
+//! need no permission to store a floor.
 //!
-//! During a handshake of the node, the engine waits until the handshake has ended. The operation waits for all trusted
-//! nodes, but at most for a connect timeout.
+//! If a handshake of a node is in progress, the engine waits until it has ended. The operation waits for all trusted
+//! nodes, but at most for the connect timeout.
 //!
 //! # Guarantees
 //!

@@ -34,11 +34,11 @@ pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
     /// Whether the engine itself has begun the extension to keep the lock, so that no caller waits for the outcome.
     pub(super) own: bool,
-    /// The claim of the lock, if this engine has the claim.
+    /// The claim of the lock, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     pub(super) asks: Asks,
-    /// The nodes whose yes counts.
+    /// The nodes whose yes votes count.
     voters: NodeSet,
     /// The nodes that certainly did not have the key before the first node was asked.
     pub(super) lacking: NodeSet,
@@ -230,7 +230,7 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        // The operation also extends a kept lock on a node whose turn has not come.
+        // Keeps the question for nodes whose turn has not come, so that they extend a kept lock too.
         let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),
@@ -400,11 +400,10 @@ impl Operate for LockQuestion {
         true
     }
 
-    /// A yes counts only within the old validity, and only from a node in `voters`.
+    /// A yes vote counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
-        // The question has no deadline if the end of the lock was not known when the question began. Since the question
-        // began, another question may have found the end.
+        // Uses the end that is known now, because another question may have found it since this question began.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),

@@ -3,10 +3,10 @@
 //! The engine asks every node for the token and the remaining time of the key, both in one step. The question changes
 //! nothing on the nodes. A majority of the nodes decides. The resource is free if a majority has no such key, and held
 //! if a majority has the same token. The resource is held for as long as a majority keeps this token. The validity is
-//! the q-th largest remaining time, counted from before the question, minus the drift.
+//! the q-th largest remaining time, minus the drift, and counts from the time before the question was sent.
 //!
 //! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
-//! out. The outcome also shows answers that do not count, but no majority includes them.
+//! out. The outcome also shows answers that do not count, but these count towards no majority.
 //!
 //! # Not here
 //!
@@ -228,7 +228,7 @@ impl Operate for Inspect {
         let (token, members) = (connection.token.take(), connection.members.take());
         let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
-            return; // The answer took too long, or belongs to an earlier look.
+            return; // The answer took too long, or belongs to an earlier check.
         }
         let seen = match (answer.reply, token, members) {
             (Reply::Again(_), ..) => return ask_one(self, node, cx),
@@ -259,7 +259,7 @@ impl Operate for Inspect {
         judge_if_voting(self, cx);
     }
 
-    /// If only the connection of `node` is lost, keeps the node's answer, which was true when the node sent it.
+    /// If only the connection of `node` is lost, keeps the node's answer, because it was true when the node sent it.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

@@ -154,8 +154,8 @@ pub enum Event {
     FloorsGiven {
         /// The operation that sent the floors.
         round: RoundId,
-        /// The nodes that have not answered that they wrote a floor, each with the reason. Empty if all nodes have
-        /// written a floor, or if no caller of this engine has requested a fencing token.
+        /// The nodes that have not confirmed their floor, each with the reason. Empty if all nodes have written a
+        /// floor, or if no caller of this engine has requested a fencing token.
         without: Vec<(NodeId, NodeOutcome)>,
     },
     /// The nodes have counted their fencing-token counters for a handle. No call of an engine returns the id of this
@@ -163,11 +163,11 @@ pub enum Event {
     CountersCounted {
         /// The operation that counted the fencing-token counters.
         round: RoundId,
-        /// The number of counters on each node, with a reason if there may be more.
+        /// The number of counters on each node, and a reason if the node may have more counters.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
-    /// applies nothing, because the lock already shows its new end.
+    /// has nothing to apply, because the lock already shows its new end.
     Kept {
         /// The lock that was extended.
         lock: LockId,
@@ -175,8 +175,8 @@ pub enum Event {
         /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// A lock has less validity left than a caller has passed to
-    /// [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
+    /// A lock has less validity left than a caller has passed
+    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
     /// call. A timer triggers the report, which therefore comes even if every node is silent. The report never comes
     /// after the lock was released, handed over or reported as lost.
     AtRisk {
@@ -237,7 +237,7 @@ pub(super) struct LostLock {
     pub(super) open: Questions,
     /// The verdict for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
-    /// Whether the remaining copies stay instead of being released.
+    /// Whether the remaining copies stay on the nodes instead of being released.
     pub(super) stays: bool,
 }
 
@@ -290,7 +290,7 @@ impl<'a> Context<'a> {
         !self.round.record(node, Vote::Abstain, outcome)
     }
 
-    /// Returns the answer of each node, for an error of `operation`.
+    /// Returns the report for an error of `operation`, with the answer of each node.
     #[cold]
     pub(super) fn report(&self, operation: &mut dyn Operate) -> Report {
         let report = self.round.report(self.now, &self.parts.nodes);
@@ -323,7 +323,7 @@ pub(super) trait Operate {
     /// Returns the outcome for the caller, or `None` if the outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    /// Adds the subject of the operation to a `report`.
+    /// Adds to `report` the names that the operation is about.
     fn about(&mut self, report: Report, _parts: &Parts) -> Report {
         report
     }
@@ -344,7 +344,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if the operation may grant or extend a lock, so that the loss of a yes matters.
+    /// Returns `true` if the operation may grant or extend a lock, so that the loss of a yes vote matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
@@ -355,8 +355,8 @@ pub(super) trait Operate {
         Bounds::NONE
     }
 
-    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes no longer counts. An
-    /// answer about a lasting change still counts.
+    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes vote no longer
+    /// counts. An answer about a lasting change still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -422,7 +422,7 @@ pub(super) enum Change {
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
-    /// The operation has its turn to ask now.
+    /// It is the operation's turn to ask.
     Turn,
     /// The caller's deadline has passed, so there is no time for another attempt.
     OutOfTime,
@@ -441,7 +441,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest lock.
+/// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -452,7 +452,7 @@ fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.round.arm(&mut cx.parts.timers);
 }
 
-/// Asks `node`, then judges the votes so far.
+/// Asks `node`, then judges the votes.
 fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
     let _ = operation.ask(node, &mut command, cx);
@@ -506,8 +506,8 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     }
 }
 
-/// Ends the wait for nodes that took too long, and ends the wait for all nodes at the caller's deadline. Withdraws
-/// questions whose bytes have not been sent, so that they are never sent late.
+/// Ends the wait for nodes that took too long, and for all nodes at the caller's deadline. Withdraws questions whose
+/// bytes have not been sent, so that they are never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();

@@ -54,13 +54,13 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // Waiting for a node that hangs for a moment is worthwhile, because each node that replaces the token helps.
+        // Also waits for a node that hangs for a moment, because each node that replaces the token helps.
         ask_patiently(self, cx);
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         cx.reach(node, Whose::Other, |cx| {
-            // The write ends the registrations of this handle's waiters, so the waiters ask the nodes again.
+            // Makes this handle's waiters ask the nodes again, because the write ends their registrations.
             if cx.parts.queues.is_anyone_waiting() {
                 cx.parts.wrote_to(cx.now, self.entry.resource());
             }
@@ -106,7 +106,7 @@ impl Operate for Overwrite {
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
-        // The loss of a connection does not undo an earlier answer, because the node has already changed the key.
+        // Keeps an earlier answer when the connection is lost, because the node has already changed the key.
         if let Lost::Connection(outcome) = lost
             && cx.round.awaits(node)
             && cx.round.record(node, Vote::Abstain, outcome)

@@ -30,7 +30,7 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
 }
 
 impl Patience {
-    /// Returns how long nodes may take to answer a release, which is useful at any time.
+    /// Returns how long nodes may take to answer a release. Even a late answer is useful.
     ///
     /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A more distant node gets four times its round trip,
     /// but at most one second.
@@ -43,9 +43,9 @@ impl Patience {
         }
     }
 
-    /// Returns how long nodes may take to answer a question that is useless after half of the lock's life. A configured
-    /// timeout takes precedence. If the configured timeout is longer than the ttl permits, the attempt ends as too
-    /// slow.
+    /// Returns how long nodes may take to answer a question whose answer is useless after half of the lock's life. A
+    /// configured timeout takes precedence. If the configured timeout is longer than the ttl permits, the attempt ends
+    /// as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         match patience.fixed {

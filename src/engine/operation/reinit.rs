@@ -1,6 +1,6 @@
 //! Reinitialisation: every node joins this group, regardless of its marker.
 //!
-//! An operator requests the reinitialisation. The reinitialisation needs all nodes.
+//! An operator requests the reinitialisation, which needs all nodes.
 
 use alloc::vec::Vec;
 
@@ -44,7 +44,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 }
 
 impl Operate for Reinit {
-    /// Asks every node to join this group. Each node gets a barrier that is as long as the longest lock of either
+    /// Asks every node to join this group. Each node gets a barrier that lasts as long as the longest lock of either
     /// group.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);

@@ -44,7 +44,7 @@ impl Operate for Release {
             ballot.asked = true;
         }
         let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
-        // A `SET` that was not sent yet was withdrawn, so the node may have no token to release.
+        // A node outside `held` has no token to release, because its `SET` was withdrawn before it was sent.
         let left = cx.parts.claims.get(claim);
         let held = left.map_or(NodeSet::EMPTY, |claim| claim.may_hold);
         for node in cx.parts.nodes.set().without(asked).iter() {

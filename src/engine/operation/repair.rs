@@ -4,12 +4,12 @@
 //! The engine asks every node for its counter floor. In the same script, a node without a floor marks itself with a
 //! nonce. The node is then in repair under this nonce, or under the nonce of another handle that came first. When the
 //! mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other
-//! nodes have a floor, the largest of these floors becomes the floor of the node, provided that the mark still exists.
+//! nodes have a floor and the mark still exists, the node gets the largest of these floors.
 //!
 //! # Guarantees
 //!
 //! * A repair uses only numbers that were requested after the mark had existed for as long as the longest lock lasts.
-//! * A node counts only if it has its own floor, is not in quarantine, and is connected at the same time.
+//! * The floor of a node counts only if the node is neither in repair nor in quarantine, and is still connected.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` remains.
 //!   The wait then begins again.
 //! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
@@ -17,7 +17,7 @@
 //! # Not here
 //!
 //! The proof is in [`manual::fencing`](crate::manual::fencing). The module `engine::fencing` decides when a repair
-//! begins, and knows the losses.
+//! begins, and records which nodes have lost their floors.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -60,7 +60,7 @@ impl Repair {
         numbers.max().filter(|_| needed <= sound.len())
     }
 
-    /// Repairs the floors whose marks were old enough when this round was sent.
+    /// Repairs the floors whose marks were old enough when this round began.
     fn repair(&self, cx: &mut Context<'_>) {
         let Some(number) = self.number(cx) else {
             return;
@@ -79,8 +79,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest
-    /// lock.
+    /// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {

@@ -76,7 +76,7 @@ pub(crate) struct Ballot {
     answered: Instant,
     /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
-    /// Whether the question was put to the node. A question that was not put to the node waits for the handshake.
+    /// Whether the node was asked. If not, the question waits for the handshake.
     pub(crate) asked: bool,
     /// Whether the question was repeated in this attempt.
     pub(crate) asked_again: bool,
@@ -138,7 +138,7 @@ impl IndexMut<NodeId> for Round {
 }
 
 impl Round {
-    // This function is inlined because every operation begins with it.
+    // Inlined, because every operation begins with this function.
     #[inline(always)]
     pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
         ballots.resize(nodes, Ballot::OPEN);
@@ -264,8 +264,8 @@ impl Round {
         counts
     }
 
-    /// Handles the loss of the connection to `node`. Withdraws the node's yes, or stops waiting for its answer. Returns
-    /// `true` if the loss changed anything.
+    /// Handles the loss of the connection to `node`. Withdraws the node's yes vote, or stops waiting for its answer.
+    /// Returns `true` if the loss changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
@@ -316,8 +316,8 @@ impl Round {
 
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
-    /// If an operation makes several attempts while the question waits, the question is queued once for each attempt.
-    /// No operation waits for a node that does not vote, so such a node is not asked late.
+    /// If an operation makes several attempts while the question waits, the question is queued once for each attempt. A
+    /// node that does not vote is not asked late, because no operation waits for it.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
@@ -385,7 +385,7 @@ impl Round {
         own.into_iter().chain(deadline).min()
     }
 
-    /// Returns the answer of each node, for an error.
+    /// Returns the report for an error, with the answer of each node.
     pub(crate) fn report(&self, now: Instant, nodes: &Nodes) -> Report {
         self.report_by(now, nodes, Self::said)
     }
@@ -408,7 +408,7 @@ impl Round {
         }
     }
 
-    /// Returns the answer of each node, which `said` reads from the round, for an error.
+    /// Returns the report for an error. The function `said` reads the answer of each node from the round.
     pub(crate) fn report_by(
         &self,
         now: Instant,

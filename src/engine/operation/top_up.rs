@@ -4,15 +4,15 @@
 //! may have been down when the lock was taken, or may have held another client's key at that time. Without a copy on
 //! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
-//! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
-//! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
+//! The copy is a `SET NX` that expires when the other copies expire. After the engine has seen the loss, it sends the
+//! copy only when a majority *without* that node has confirmed the token in a later round. So the copy follows the
 //! second extension, because the first extension finds the loss. If the node had the key again in between, this round
 //! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
 //! vote. A node in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
 //!
-//! A node without scripts may show how it releases locks only after a majority has granted the lock. A `SET` to another
-//! node may still be unsent when the lock is granted. In both situations, the node gets its first copy immediately,
-//! unless an extension has already found that the node does not have the lock.
+//! A node without scripts may still be showing how it releases locks when a majority grants the lock. A `SET` to
+//! another node may still be unsent when the lock is granted. In both situations, the node gets its first copy
+//! immediately, unless an extension has already found that the node does not have the lock.
 //!
 //! # Not here
 //!
@@ -65,7 +65,8 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // If this copy waited behind other commands, it would arrive late and expire after the other copies.
+    // Sends the copy only if it need not wait behind other commands. Otherwise it would arrive late and expire after
+    // the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
@@ -95,8 +96,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to each of `nodes` that has lost its copy and was sent no other, if the lock is held and was not
-    /// adopted. If a copy cannot be sent, the next extension tries again.
+    /// Sends a copy to each of `nodes` that has lost its copy and was not sent another one, if the lock is held and was
+    /// not adopted. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

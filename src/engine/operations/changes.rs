@@ -118,7 +118,7 @@ impl Operations {
     }
 
     /// Handles the timer of `claim`.
-    // This function is out of line, because no timer fires for a lock that is released in time.
+    // Out of line, because no timer fires for a lock that is released in time.
     #[inline(never)]
     pub(in crate::engine) fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
         let timers = &mut self.parts.timers;
@@ -128,7 +128,7 @@ impl Operations {
         there.timer = None;
         let due = match there.busy().stage {
             Stage::Held { told: false } => self.parts.keeper.due(now, claim, there, timers),
-            // If a `SET` may still run, the claim stays until the lock is released.
+            // Ends the claim only if no `SET` may still run. Otherwise the claim stays until the lock is released.
             Stage::Held { told: true } if there.running().is_empty() => {
                 return self.parts.claims.end(claim, timers);
             }
@@ -146,8 +146,8 @@ impl Operations {
         }
     }
 
-    /// Reports to the holder of `claim` that its lock has ended. After this report, even an answer within the last tick
-    /// does not make the lock valid again.
+    /// Reports to the holder of `claim` that its lock has ended. The report may come a tick early. Even if an answer
+    /// arrives within this tick, the lock does not become valid again.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
         let open = self.parts.tell_lost(now, claim, EXPIRED);
         self.end_questions(now, claim, open, || Verdict::Unconfirmed);
@@ -206,8 +206,8 @@ impl Operations {
 
     /// Sends a counter floor to each of `nodes`, because an operator trusts these nodes.
     ///
-    /// The limit on open operations does not apply to an operation that gives floors. Such an operation ends soon,
-    /// because a node with many unanswered commands is not asked.
+    /// The limit on open operations does not apply here. The operation ends soon, because nodes with many unanswered
+    /// commands are not asked.
     pub(in crate::engine) fn give_floors(
         &mut self,
         now: Instant,

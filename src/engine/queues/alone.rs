@@ -1,8 +1,8 @@
 //! Handles locks that are kept alone: no other operation wants their names, so the table of names leads directly to
 //! their claims.
 //!
-//! A place uses more memory than a lock that is kept alone needs. When another operation wants the name, the queues
-//! open a place. The new place has the same state as if it had always existed.
+//! Such a lock has no place, which saves memory. When another operation wants the name, the queues open a place. The
+//! new place has the same state as if it had always existed.
 //!
 //! # Not here
 //!
@@ -48,9 +48,9 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. If it
-    /// was closed, returns the buffer of the name. The table of names then refers to the claim, which also stores the
-    /// name.
+    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. If the
+    /// place was closed, returns the buffer of its name. The table of names then refers to the claim, which also stores
+    /// the name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -90,7 +90,7 @@ impl Queues {
         place
     }
 
-    /// Records that no caller holds the lock of `claim` on `name` any longer, which was kept alone.
+    /// Records that no caller holds the lock of `claim` on `name` any longer. The lock was kept alone.
     pub(in crate::engine) fn vacate_alone(&mut self, now: Instant, name: &[u8], claim: ClaimKey) {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);

@@ -6,7 +6,7 @@
 //! # Guarantees
 //!
 //! * A node counts as free only after it has reported something about the key.
-//! * A resource is believed to be free when it is free on a majority of the configured nodes. Each node counts only
+//! * A resource is believed to be free when it is free on a majority of the configured nodes. A node is included only
 //!   from the time when its vote counts.
 //! * If readers hold the lock, or clients have permits, the key is a sorted set. A sorted set blocks a reader for at
 //!   most the random delay. A change of the set does not mean that the lock is free, unless the contender wants a
@@ -31,14 +31,14 @@ pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 enum Registration {
     /// The node was asked for notifications, and has not answered.
     Asked,
-    /// The node was asked for notifications. Before the node answered, this engine wrote to the key itself, so the
-    /// answer registers nothing.
+    /// The node was asked for notifications. Before the node answered, this engine wrote to the key, which ends the
+    /// registration.
     Erased,
     /// The node will push the next change.
     Pushed,
     /// The node was asked for notifications, but it sends none.
     Untold,
-    /// The node was not asked since its last push, so it will not push the next change.
+    /// The node has not been asked since its last push, so it will not push the next change.
     None,
 }
 
@@ -47,7 +47,7 @@ enum Registration {
 struct Seen {
     /// When the resource becomes free on the node, or [`Instant::MAX`] if this time is not known.
     free: Instant,
-    /// The time before which the node is not believed to be free, whatever it says.
+    /// Before this time, the node is not believed to be free, whatever it answers.
     not_before: Instant,
     /// Whether the key has no expiry, so that it does not become free by itself.
     permanent: bool,
@@ -106,7 +106,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Creates a belief about this number of `nodes` in an unknown state.
+    /// Creates a belief for this number of `nodes`, about which nothing is known yet.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
@@ -159,7 +159,8 @@ impl Belief {
         }
     }
 
-    /// Makes the next look also ask the nodes that have answered. The earlier answers of these nodes stay for now.
+    /// Makes the next check also ask the nodes that have answered. The earlier answers of these nodes stay until the
+    /// nodes answer again.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !seen.is_asked() {
@@ -184,7 +185,8 @@ impl Belief {
     /// Records the answer of `node`. `pushes` says whether the node will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
-        // If the node pushed a change after the question was sent, the push belonged to an earlier registration.
+        // A push that came after the question belonged to an earlier registration, so it does not end the registration
+        // that this answer reports.
         seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,
@@ -192,7 +194,7 @@ impl Belief {
         };
         seen.permanent = left == Remaining::Permanent;
         seen.free = match left {
-            // A permit may become free before the last permit expires.
+            // Keeps the time at which a slot becomes free, because the key lives until the last permit expires.
             Remaining::For(_) if self.wants == Wants::Slot && seen.free != Instant::MAX => {
                 seen.free
             }
@@ -250,7 +252,7 @@ impl Belief {
         self.nodes[node.index()].registration = Registration::None;
     }
 
-    /// Returns `true` if `node` must be asked, because it was not asked since its last report.
+    /// Returns `true` if `node` must be asked, because it has not been asked since its last report.
     pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
         matches!(
             self.nodes[node.index()].registration,
@@ -278,8 +280,8 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if too many nodes have a key without an expiry for a majority to become free by itself. Only
-    /// nodes whose answers `count` are included.
+    /// Returns `true` if no majority can become free by itself, because too many nodes have a key without an expiry.
+    /// Only nodes whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let permanent = nodes.filter(|(node, seen)| seen.permanent && counts(*node));
@@ -334,7 +336,7 @@ mod tests {
         Remaining::For(Duration::from_millis(millis))
     }
 
-    /// Makes the belief about three nodes that have given these answers.
+    /// Creates the belief about three nodes that have given these answers.
     fn looked(answers: [Remaining; 3]) -> Belief {
         let mut belief = Belief::new(3);
         for (node, answer) in NodeId::first(3).zip(answers) {

@@ -1,10 +1,10 @@
 //! A line contains callers in the order of their arrival. Each caller can leave the line at any time.
 //!
-//! All lines share one memory for waiters, which grows to the largest number of waiters at one time. Each call takes
-//! constant time.
+//! All lines store their callers in one slab, which grows to the largest number of callers at the same time. Each call
+//! takes constant time.
 //!
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
-//! comes or its time has passed. From then on, the waiter's record leads to the operation, because the caller knows
+//! comes or its time has passed. From then on, the waiter's record refers to the operation, because the caller knows
 //! only the key of the record.
 
 use alloc::boxed::Box;
@@ -163,7 +163,7 @@ impl Waiters {
             .map(|(key, _)| WaiterKey(key))
     }
 
-    /// Returns `waiter` while it waits.
+    /// Returns the record of `waiter`, if it still waits.
     pub(in crate::engine) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
         match &self.slab.get(waiter.0)?.0 {
             Caller::Waits(waiter) => Some(waiter),

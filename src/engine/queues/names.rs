@@ -2,8 +2,8 @@
 //!
 //! The table uses open addressing with linear probing. A removal closes the gap instead of leaving a marker
 //! (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of
-//! the hashes, so that the table can grow by only an eighth. To grow, the table reads and writes its slots once, from
-//! front to back. The table does not store names, so the caller compares them.
+//! the hashes. To grow, the table therefore only reads and writes its slots once, from front to back. This is so cheap
+//! that the table grows by only an eighth. The table does not store names, so the caller compares them.
 //!
 //! # Guarantees
 //!
@@ -108,7 +108,7 @@ impl Names {
         };
         self.taken -= 1;
         self.slots[gap] = EMPTY;
-        // If a name is behind the gap only because its own slot was taken, the name moves up.
+        // Moves a name into the gap if it is behind the gap only because its own slot was taken.
         for next in self.from(gap).skip(1) {
             if self.slots[next].is_empty() {
                 return;

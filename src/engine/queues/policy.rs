@@ -1,4 +1,4 @@
-//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only
+//! Decides when a refused contender asks again, and when an engine lets other programs take a lock first. Only
 //! `acquire::waiting` chooses the random delay, because it depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
@@ -7,31 +7,31 @@
 //! | a caller of the exclusive lock keeps readers out | when a majority lets readers pass, when the key has gone, or a random delay after a change |
 //! | another client holds the lock | when a majority of the nodes is believed to be free ([`Belief`]) |
 //! | the votes were split | a window after that: up to [`BEHIND`] round trips for each split if the contender has just come, none if it has waited for [`OLD`], plus a random part of one round trip |
-//! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
+//! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it checks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
 //! During the window after split votes, the contender checks whether another client was faster. It also checks the
-//! nodes from time to time: often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if
-//! the contender has waited for several locks, it also asks who holds the lock.
+//! nodes from time to time: often if nodes send no notifications, and rarely if they do. The code calls such a check
+//! a *look*. If one lock lasts long, or if the contender has waited for several locks, it also asks who holds the lock.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
-//! delay. With each look, a reader asks who holds the lock, because a `PTTL` does not say whether the holder blocks
-//! readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent blocks
-//! new readers, and each look renews it. A contender with an intent checks the nodes when the set of readers has
-//! changed, and asks for the lock when the set is gone.
+//! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
+//! blocks readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent
+//! blocks new readers, and each check renews it. A contender with an intent checks the nodes when the set of readers
+//! has changed, and asks for the lock when the set is gone.
 //!
-//! A contender that wants a permit makes attempts instead of looks. A refused attempt reports when the first slot
-//! becomes free, and registers the key for notifications.
+//! A contender that wants a permit makes attempts instead of checks. The answers to a refused attempt show when the
+//! first slot becomes free. The attempt also registers the key for notifications.
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
-//! learn of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. An
-//! engine that has recently competed with other clients leaves the lock to them often. Any other engine leaves the lock
-//! rarely, but still from time to time, because it may not notice other clients.
+//! learn of the release. So an engine gives way to others for a moment after a [`Row`] of its own locks. An engine that
+//! has recently competed with other clients gives way to them often. Any other engine does so rarely, but still from
+//! time to time, because it may not notice other clients.
 //!
-//! The comment of each constant gives the reason for its value. The simulator measured the figures
+//! The comment on each constant gives the reason for its value. The simulator measured the figures
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
-//! and a round trip of 200 us). The figures give the longest wait as a multiple of a fair share. The figures count
-//! messages per node and hand-over.
+//! and a round trip of 200 us). The longest wait is given as a multiple of a fair share, and messages are counted per
+//! node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -47,48 +47,47 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::belief::{Belief, Wants};
 
-/// The minimum wait between looks of a contender that gets notifications. The actual wait is up to twice as long. No
-/// push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends. At
-/// this rate, a contender costs a node one look in three seconds. No figure of contention depends on this constant:
+/// The minimum time between two checks by a contender that gets notifications. The actual time is up to twice as long.
+/// No push reports a `SWAPDB`, so without this check a contender that gets notifications would wait until its call
+/// ends. At this rate, a contender checks each node once in three seconds. The constant does not affect contention:
 /// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// If a contender has looked at one lock for this long, each further look also asks who holds the lock. With attempts
-/// in between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
-/// its first look on, a hand-over between two programs would cost six messages instead of five. Otherwise, no figure of
-/// contention depends on this constant: 100 ms and two seconds give the same figures. However, a contender for the
+/// If a contender has checked one lock for this long, each further check also asks who holds the lock. With attempts in
+/// between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
+/// its first check on, a hand-over between two programs would cost six messages instead of five. Apart from that, the
+/// constant does not affect contention: 100 ms and two seconds give the same figures. However, a contender for the
 /// exclusive lock notices readers only when it asks for the holder. With twice this time, readers that hold the lock
 /// for two seconds make the contender wait for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
-/// After one node has reported a change, the contender waits this long for a majority to report it, before the
-/// contender asks that node again. In a measurement with 0.1 ms, a hand-over costs one more message.
+/// After one node has reported a change, the contender waits this long for a majority to report it, before it asks that
+/// node again. In a measurement with 0.1 ms, a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// A newly arrived contender waits this many round trips longer per counted split than a contender that has waited
-/// for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In a measurement
-/// with a round trip of 1 ms, two programs with one caller each have 202 hand-overs per second instead of 308 if the
-/// first split costs 30 round trips. Sixteen such programs have 366 hand-overs instead of 432.
+/// For each counted split, a newly arrived contender waits this many round trips longer than a contender that has
+/// waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. If the first
+/// split cost 30 round trips, two programs with one caller each and a round trip of 1 ms would have 202 hand-overs per
+/// second instead of 308. Sixteen such programs would have 366 hand-overs instead of 432.
 const BEHIND: u32 = 3;
 
-/// After this wait, a contender no longer gives way to others. With 50 ms, 32 programs and a round trip of 1 ms, a
-/// measurement has a longest wait of 3.6 and 86 messages, instead of 1.9 and 59.
+/// After this wait, a contender no longer gives way to others. With 50 ms instead, 32 programs with a round trip of 1
+/// ms have a longest wait of 3.6 and send 86 messages, instead of 1.9 and 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// The number of round trips for which an engine leaves the lock to others. The shortest time for which an engine
-/// leaves the lock is a tick. The tick is needed because the operating system must schedule the other programs. In a
-/// measurement with a round trip of 50 us, one more message is sent without the tick. In a measurement with a round
-/// trip of 1 ms and two programs of eight callers, a single tick costs 4.2 messages instead of 3.3, and four round
-/// trips cost 3.7. Sixteen round trips cost as many messages as eight.
+/// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
+/// the operating system must schedule the other programs. Without the tick, one more message is sent at a round trip
+/// of 50 us. With two programs of eight callers and a round trip of 1 ms, a single tick costs 4.2 messages instead
+/// of 3.3, and four round trips cost 3.7. Sixteen round trips cost as many messages as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// If no node has granted this number of consecutive attempts, with less than a [`ROW`] between the changes, the key
-/// changes without becoming free. The contender then looks first, because a look costs two messages and an attempt
-/// three. After twice this number of attempts, the contender reacts to reported changes more and more slowly, up to ten
-/// times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times per second at a key that other
-/// clients write that often. If more than a [`ROW`] passes between the changes, others were just faster each time, and
-/// a contender that looks first would always be too late. In the world `readers`, with six programs and holds of 50 ms,
-/// a contender that looked first made no attempt in 40 hand-overs.
+/// If no node has granted this number of consecutive attempts, and the key changes more than once per [`ROW`], its
+/// changes do not mean that it is free. The contender then checks first, because a check costs two messages and an
+/// attempt three. After twice this number of attempts, the contender reacts to reported changes more and more slowly,
+/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times per second if
+/// other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just faster each
+/// time, and a contender that checks first would always be too late. In the simulated world `readers`, with six
+/// programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender asks after the random delay. Each
@@ -100,33 +99,33 @@ const MISSED_MAX: u32 = 3;
 /// sixteen locks in a row changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers if the engine has not competed with other clients. In a measurement with one
-/// second instead, a program overtakes another waiting program more than 350 times.
+/// The length of a [`Row`] of several callers if the engine has not recently competed with other clients. In a
+/// measurement with one second instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller if the engine has not competed with other clients. The engine also remembers other
-/// clients for this time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the
-/// lock would cost a hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure
-/// differs by a fifth.
+/// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. For this time, the
+/// engine also remembers that other clients compete for the lock. Giving way for a tick then costs a thousandth of the
+/// time. With 100 ms, it would cost a hundredth of the time, and no measured figure improves. With 300 ms or three
+/// seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
+/// The time between the checks by a contender that wants the exclusive lock and knows of readers. Each check renews its
 /// intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long records its intent as soon as it knows of readers.
-/// In the world `readers`, 2 of 100 histories have a wait of more than 2.5 s without this rule. With this rule, none of
-/// these histories and 2 of 300 have such a wait.
+/// In the simulated world `readers`, 2 of 100 runs have a wait of more than 2.5 s without this rule. With the rule,
+/// none of these runs has such a wait, and only 2 of 300 runs have one.
 const POLITE: Duration = Duration::from_millis(750);
 
-/// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. If the intent
-/// stayed, it would block readers for longer than the lock itself. In a measurement with four programs of six callers,
-/// each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait of 0.7 s
-/// instead of 2.7 s. If a contender leaves without the lock, its intent blocks readers until the intent expires.
+/// The life of an intent: the time of two checks and a round trip. A contender that gets the lock ends its intent.
+/// Otherwise the intent would block readers for longer than the lock itself. If contenders end their intents, four
+/// programs of six callers with holds of 10 ms get 4,900 locks in 20 s instead of 440. Their longest wait is 0.7 s
+/// instead of 2.7 s. If a contender leaves without the lock, the intent blocks readers until the intent expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
-/// The minimum time between two looks at nodes that send no notifications, and the minimum time for which a lock is
-/// left to others.
+/// The minimum time between two checks of nodes that send no notifications, and the minimum time for which an engine
+/// gives way to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// Why an attempt to take a lock failed.
@@ -149,37 +148,37 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// When the delay after the latest attempt ends, and the length of a random delay.
+    /// The end of the delay after the latest attempt, and the length of a random delay.
     delay: Instant,
     rest: Duration,
-    /// How far into the window after the latest attempt the next attempt comes: a random fraction of `u32::MAX`.
+    /// A random fraction of `u32::MAX`, which places the next attempt in the window after the latest attempt.
     luck: u32,
-    /// The time until which the contender leaves the lock to others.
+    /// The time until which the contender gives way to others.
     left: Option<Instant>,
-    /// The times of the contender's first look, and of its first look after the latest attempt.
+    /// The times of the contender's first check, and of its first check after the latest attempt.
     began: Instant,
     since: Instant,
-    /// The time from which looks after an attempt immediately ask who holds the lock. The flag says whether looks after
-    /// the latest attempt ask who holds the lock.
+    /// The time from which checks after an attempt immediately ask who holds the lock. The flag says whether checks
+    /// after the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
-    /// The time of the contender's next look.
+    /// The time of the contender's next check.
     look: Instant,
-    /// The time of the contender's next look if nodes send no notifications.
+    /// The time of the contender's next check if nodes send no notifications.
     often: Instant,
-    /// The time of the next look at nodes where the contender is no longer registered.
+    /// The time of the next check of nodes where the contender is no longer registered.
     soon: Instant,
-    /// When the contender renews its intent, if readers hold the lock, and since when it has had an intent.
+    /// The time at which the contender next renews its intent, and the time at which it first recorded its intent.
     intent: Instant,
     behind: Option<Instant>,
-    /// When the contender last sent a look, and how long answers take: the average and the shortest time.
+    /// The time of the contender's latest check, the average time that answers take, and the round trip to a majority.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
     /// The number of consecutive attempts that no node has granted.
     wasted: u32,
-    /// The count of recent splits. Each split adds two, and each other holder that the contender saw after its own
-    /// attempt subtracts one.
+    /// The count of recent splits. Each split adds two, and each lock of another client that the contender sees after
+    /// its own attempt subtracts one.
     splits: u32,
     /// Whether a node has said, since the latest attempt, that another client holds the lock or that the key has
     /// changed.
@@ -202,8 +201,8 @@ impl Next {
         }
     }
 
-    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than two
-    /// [`ROW`]s away, a timer with the precision of a tick is enough.
+    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than
+    /// two [`ROW`]s away, a timer with the precision of a tick is enough.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
@@ -213,7 +212,7 @@ impl Next {
 }
 
 impl Wait {
-    /// Creates the wait of a contender that asks this number of `nodes`, in an unknown state.
+    /// Creates the wait of a contender that asks this number of `nodes`, about which nothing is known yet.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
             belief: Belief::new(nodes),
@@ -271,13 +270,13 @@ impl Wait {
         }
     }
 
-    /// Returns how long the contender leaves the lock to contenders that have waited longer than `waited`.
+    /// Returns how long the contender gives way to contenders that have waited longer than `waited`.
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {
             return match self.wasted < WASTED_MAX || self.belief.wants() == Wants::Slot {
                 true => Duration::ZERO,
-                false => step * 2, // By then, the nodes have answered the look.
+                false => step * 2, // By then, the nodes have answered the check.
             };
         }
         let young = OLD.saturating_sub(waited).as_secs_f64() / OLD.as_secs_f64();
@@ -293,8 +292,8 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// Leaves the lock, which this engine has released, to other clients. Afterwards the contender behaves as after
-    /// split votes.
+    /// Lets other clients take the lock that this engine has released. Afterwards the contender behaves as after split
+    /// votes.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -302,10 +301,10 @@ impl Wait {
         self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// Records that an attempt was refused. The delay after the attempt ends at `delay`, and a random delay takes
-    /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. Until the
-    /// delay ends, the nodes in `elsewhere` are not believed to be free, whatever they say about this resource. Until
-    /// the delay ends, nodes that did not take the `SET` are not believed to be free either.
+    /// Records that an attempt was refused. `delay` is the end of the delay after the attempt, and `rest` is the length
+    /// of a random delay. The nodes in `elsewhere` have refused the attempt because of another resource of the set, or
+    /// because of an intent. Until the delay ends, these nodes are not believed to be free, whatever they say about
+    /// this resource. The same applies to nodes that did not take the `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -322,7 +321,7 @@ impl Wait {
         if self.said.contains(&NodeOutcome::Granted) {
             (self.splits, self.wasted) = (self.splits.saturating_add(2), 0);
         } else if self.belief.wants() == Wants::Slot {
-            self.splits = self.splits.saturating_sub(1); // For a permit, each attempt is also a look.
+            self.splits = self.splits.saturating_sub(1); // For a permit, each attempt is also a check.
         }
         (self.delay, self.luck) = (delay, random.random());
         if self.belief.wants() != Wants::Slot {
@@ -345,9 +344,9 @@ impl Wait {
         self.delay.saturating_since(now)
     }
 
-    // ----- looks ------------------------------------------------------------------------------
+    // ----- checks -----------------------------------------------------------------------------
 
-    /// Returns `true` if the next look also asks who holds the lock.
+    /// Returns `true` if the next check also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
         self.has_looked_for_long(now) || self.asks_at_once || self.belief.reads()
     }
@@ -361,18 +360,19 @@ impl Wait {
         self.soon = self.soon.min(at);
     }
 
-    /// Returns `true` if the contender waits for readers to end, and its intent still exists.
+    /// Returns `true` if the contender waits for readers to release their locks, and its intent still exists.
     pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
         let stands = INTENT.saturating_sub(BEHIND_READERS);
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Makes the first look ask who holds the lock, because readers have held it until now.
+    /// Makes the first check ask who holds the lock, because readers have held it until now.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
 
-    /// Prepares a look of the contender. If the regular look is due, makes this look ask all nodes and returns `true`.
+    /// Prepares a check by the contender. If the regular check is due, makes this check ask all nodes and returns
+    /// `true`.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) -> bool {
         let is_due = self.look <= now;
         if self.since == Instant::MAX || is_due {
@@ -403,10 +403,10 @@ impl Wait {
         self.told = true;
     }
 
-    /// If the contender must record its intent now, returns the age of the intent. The contender looks again before the
-    /// intent expires. After an attempt, the contender first waits for a while, so that readers that have waited behind
-    /// another contender for the exclusive lock come first. A contender that has waited for long skips this wait,
-    /// because such readers come again and again.
+    /// If the contender must record its intent now, returns the age of the intent. The contender checks again before
+    /// the intent expires. After an attempt, the contender first waits for a while, so that readers that have waited
+    /// behind another contender for the exclusive lock come first. A contender that has waited for long skips this
+    /// wait, because such readers come again and again.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -429,7 +429,7 @@ impl Wait {
     }
 
     /// Records that the contender has asked all nodes that had to be asked at `now`. If nodes send no notifications,
-    /// the next look follows after one of these `delays`.
+    /// the next check follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
         now: Instant,
@@ -446,7 +446,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // Asking only some of the nodes does not postpone the next time that all nodes are asked.
+        // Keeps an earlier time for the next check of all nodes, because this check may have asked only some of them.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -487,9 +487,9 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, the contender looks soon. If no change was reported for as long as a [`ROW`], few clients compete for the
-    /// lock, and another client held it for that time. After many unsuccessful attempts, the contender reacts to
-    /// changes more and more slowly, because another client may be writing the key all the time.
+    /// free, it checks the nodes soon. If the last check was at least a [`ROW`] ago, few clients compete for the lock,
+    /// so one split and all unsuccessful attempts are forgotten. After many unsuccessful attempts, the contender reacts
+    /// to changes more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -503,8 +503,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // A contender asks the nodes at once when a majority has reported a change. A contender for a permit waits,
-        // because it would make an attempt instead of asking.
+        // Checks the nodes immediately when a majority has reported a change. A contender for a permit waits, because
+        // it would make an attempt instead of a check.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -512,8 +512,8 @@ impl Wait {
     }
 }
 
-/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. A node where
-/// others were faster counts as a node that takes a `SET`.
+/// Returns `false` if, according to `said`, the node did not take the `SET` and may still not take one. Returns `true`
+/// for a node where another client was faster.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
         said,
@@ -528,7 +528,7 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
 
 // ----- rows -------------------------------------------------------------------------------
 
-/// The number of resources that are remembered, a power of two.
+/// The number of resources whose rows are remembered, a power of two.
 const REMEMBERED: usize = 64;
 
 /// A series of locks that one engine has held on one resource.
@@ -556,9 +556,9 @@ impl Row {
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
-    /// leaves the lock, a new row begins. `lone` means that the next caller has just come back to the lock. If the
-    /// engine has recently competed with other clients, it leaves the lock to them each time such a caller comes back.
+    /// Returns `true` if the engine gives way to others before its next caller gets the lock. If so, a new row begins.
+    /// `lone` means that the next caller has just come back to the lock. If the engine has recently competed with other
+    /// clients, it gives way to them each time such a caller comes back.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -572,7 +572,7 @@ impl Row {
     }
 }
 
-/// The rows of the most recently released resources, each in the slot of its hash. A row outlives the place of its
+/// The rows of the most recently released resources, each in the slot of its hash. A [`Row`] outlives the place of its
 /// resource for a moment, because a thread that locks in a loop has no place between two of its locks.
 #[derive(Debug)]
 pub(super) struct Rows {

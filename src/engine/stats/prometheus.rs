@@ -63,7 +63,8 @@ impl Stats {
         ]
     }
 
-    /// Returns the single numbers, each with its name and a help text. The names of counters end in `_total`.
+    /// Returns the metrics that are single numbers, each with its name and a help text. The names of counters end in
+    /// `_total`.
     fn numbers(&self) -> [(&str, &str, u64); 7] {
         let adopted = "Locks from another engine or process.";
         let lost = "Locks that ended before they were released.";
@@ -101,7 +102,7 @@ impl Stats {
     }
 }
 
-/// The text that was written so far.
+/// The text of the page.
 struct Page(String);
 
 impl Page {
@@ -117,7 +118,8 @@ impl Page {
         self.0 += &format!("shearline_{name}{labels} {value}\n");
     }
 
-    /// A bucket counts all times up to its bound, so it includes all buckets with lower bounds.
+    /// Writes the buckets of `histogram`. A bucket counts all times up to its bound, so it includes all buckets with
+    /// lower bounds.
     fn buckets(&mut self, name: &str, label: &str, histogram: &Histogram) {
         let before = if label.is_empty() { "" } else { "," };
         let bucket = |bound: &dyn Display| format!("{label}{before}le=\"{bound}\"");
@@ -173,7 +175,7 @@ mod tests {
              shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.05\"} 2",
         );
         has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\\n\"} 3");
-        // Each metric has one head, and each line belongs to the metric of the last head before it.
+        // Checks that each metric has one head, and that each line belongs to the metric of the last head before it.
         let mut of = "";
         for line in page.lines() {
             if let Some(head) = line.strip_prefix("# HELP ") {

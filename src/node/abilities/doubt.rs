@@ -1,9 +1,9 @@
-//! A proxy or server may refuse scripts with error texts that Redis and Valkey do not use. A node of this kind is a
-//! proxy, or a server that imitates Redis.
+//! Some proxies, and some servers that imitate Redis, refuse scripts with error texts that Redis and Valkey do not use.
+//! This file handles such nodes.
 //!
-//! A refusal with an unknown text may mean that the node never runs scripts, or only that the node has a temporary
-//! problem. So the engine tries another form only if the refused command cannot have left a key. The engine tries
-//! scripts again later:
+//! A refusal with an unknown text may mean that the node never runs scripts, or only that it has a temporary problem.
+//! The refused command may even have run, so the engine tries another form only if the command cannot have left a key.
+//! The engine tries scripts again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -89,7 +89,7 @@ impl Abilities {
             Some(refusal) => return Some(refusal.outcome(Dialect::Text.verb())),
         }
         self.scripts.tried = true;
-        // The call cannot fail: a node whose restart guard needs scripts is never in doubt.
+        // The call cannot fail, because a node whose restart guard needs scripts is never in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
         None
     }
@@ -127,7 +127,7 @@ impl Abilities {
         }
     }
 
-    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says whether a transaction
+    /// Returns what the `refusal` of `request` means if the node is in doubt. `transacted` says whether a transaction
     /// was used.
     #[cold]
     pub(super) fn reworded(
@@ -169,7 +169,7 @@ fn are_about_scripts(words: &Words) -> bool {
     matches!(words, Some((_, words)) if names_scripts(words))
 }
 
-/// Returns `true` if the node was asked with a script that other commands can replace.
+/// Returns `true` if `request` was sent as a script that other commands can replace.
 fn asks_a_script(request: Request) -> bool {
     if let Request::Question { by, .. } | Request::Release { by, .. } = request {
         return by.is_script();

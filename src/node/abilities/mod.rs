@@ -1,8 +1,8 @@
-//! The lock commands that a node's server knows and permits to our user.
+//! The lock commands that a node's server knows and lets our user run.
 //!
-//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So a script takes the
-//! first lock on a connection, after it has checked that the user can release this lock. Permissions can depend on the
-//! name of the key, so the script checks the permissions for the name of this lock.
+//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So the engine takes the
+//! first lock on a connection with a script, which first checks that the user can release this lock. Permissions can
+//! depend on the key's name, so the script checks them for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -13,8 +13,9 @@
 //!
 //! # Guarantees
 //!
-//! * The engine sends no plain `SET` over a connection until the user has shown there that it may release locks.
-//! * After the first lock, a connection needs no more checks.
+//! * The engine sends no plain `SET` over a connection until an answer on this connection has shown that the user may
+//!   release locks.
+//! * After the first lock on a connection, the engine makes no more checks there.
 //!
 //! # Not here
 //!
@@ -45,8 +46,8 @@ use ways::Ways;
 
 pub(super) use ways::ORDER;
 
-/// The commands that a lock needs if a script releases it, in the order in which they are checked. `EVALSHA` is checked
-/// only if scripts are sent by digest.
+/// The commands that the user must be permitted to run for a lock that a script releases, in the order in which a
+/// script checks them. `EVALSHA` is checked only if scripts are sent by digest.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// The commands that an extension or a confirmation needs.
@@ -55,7 +56,7 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// Whether the node needs scripts because the restart guard reads a marker.
+    /// Whether the node must run scripts, because the restart guard checks a marker with them.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
     /// How the node refused scripts, if the error text was unknown.
@@ -64,7 +65,7 @@ pub(crate) struct Abilities {
     /// The server's native command for a release. `None` if this version of the server has no such command, or if the
     /// node has refused it.
     native: Option<Dialect>,
-    /// Whether the node has refused its native release command, without refusing a script since then.
+    /// Whether the node has refused its native release command, and has refused no script since then.
     native_refused: bool,
     /// The ways to release locks that have worked on this connection.
     shown: Shown,
@@ -72,7 +73,8 @@ pub(crate) struct Abilities {
     pub(crate) missing: Option<Unusable>,
     /// How long a fencing-token counter lives after its last use.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or that the connection's first script is taking, in order.
+    /// The locks that wait for a trial on this connection, or that its first script is taking, in the order of their
+    /// commands.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -99,7 +101,7 @@ pub(super) enum Then {
     TryAll(Entry),
 }
 
-/// The facts that the connection adds to a refusal.
+/// Details of a refusal that only the connection knows.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
@@ -124,13 +126,14 @@ impl Abilities {
         }
     }
 
-    /// Records the `native` release command of the server, according to the version in the server's greeting.
+    /// Records the server's `native` release command, which follows from the version in its greeting.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If an error
-    /// on an earlier connection named scripts, the engine uses the scripts only after the server has run one.
+    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If the
+    /// server sent an error about scripts on an earlier connection, the engine uses the scripts only after the server
+    /// has run one.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -139,7 +142,7 @@ impl Abilities {
         }
     }
 
-    /// Handles the end of the connection. The next connection must show its abilities again.
+    /// Handles the end of the connection. The engine must find out the abilities again on the next connection.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -148,7 +151,7 @@ impl Abilities {
 
     // ----- abilities ------------------------------------------------------------------------
 
-    /// Returns `true` if the user has shown on this connection that it may release locks.
+    /// Returns `true` if this connection has shown that the user may release locks.
     pub(super) fn may_release(&self) -> bool {
         match self.shown {
             Shown::Scripts => true,
@@ -162,8 +165,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. A node that has granted only shared locks and
-    /// permits may run such a script too.
+    /// Returns `true` if the connection may run a script that only reads. This includes a connection on which the node
+    /// has granted only shared locks and permits.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -177,8 +180,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the commands that a user needs for a lock on this node. The commands include `evalsha` only if the node
-    /// gets digests.
+    /// Returns the commands that the user must be permitted to run for a lock on this node. They include `evalsha` only
+    /// if scripts are sent to the node by digest.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
@@ -196,7 +199,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, if this connection has shown it. The text is for operators.
+    /// Describes for operators how the node releases locks. Returns `None` if this connection has not shown it yet.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -211,11 +214,11 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node. The form of a `repair` is never a digest.
+    /// Returns the form of a release for this node. A `repair` is never sent by digest.
     ///
-    /// Debts are also released natively first, because the user may lack the permission to run scripts. If the node
-    /// refused the native command on the previous connection, scripts come first. A second connection to the same
-    /// server is closed after its handshake, so it has time for only one way.
+    /// Debts are also sent in the native form first, because the user may lack the permission to run scripts. If the
+    /// node refused the native command on the previous connection, scripts come first. A second connection to the same
+    /// server is closed after its handshake, so it has time to try only one way.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -231,15 +234,15 @@ impl Abilities {
         self.trials.push_back((claim, entry.clone()));
     }
 
-    /// Returns the entry of `claim`, whose trial was answered or withdrawn.
+    /// Removes and returns the entry of `claim`, after the trial for it was answered or withdrawn.
     #[cold]
     pub(crate) fn end_trial(&mut self, claim: ClaimKey) -> Option<Entry> {
         let place = self.trials.iter().position(|(other, _)| *other == claim)?;
         Some(self.trials.remove(place)?.1)
     }
 
-    /// Handles the answer of a script that should take the keys of `claim`. Returns the meaning of the answer, and the
-    /// next commands.
+    /// Handles the answer of a script that should take the keys of `claim`. Returns what the answer means, and the next
+    /// commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {
@@ -249,7 +252,7 @@ impl Abilities {
                 self.scripts_permitted();
             }
             (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
-            // The answer shows nothing about locks on one name, which may be released in another way.
+            // Does not change `shown`, because locks on one name may be released in another way.
             (Taking::Untaught, None) => self.missing = None,
             (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
@@ -259,7 +262,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // Other kinds of lock need other permissions, about which this answer says nothing.
+            // Does not change `missing`, because other kinds of lock need other permissions.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();
@@ -271,19 +274,20 @@ impl Abilities {
         (reply, Then::Nothing)
     }
 
-    /// Records that scripts may release locks.
+    /// Records that the user may release locks with scripts.
     pub(crate) fn scripts_permitted(&mut self) {
         self.missing = None;
         self.shown = Shown::Scripts;
     }
 
-    /// Records that the native command may release locks.
+    /// Records that the user may release locks with the native command.
     pub(crate) fn native_permitted(&mut self) {
         self.missing = None;
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A missing permission for one key says nothing about other keys.
+    /// Records that the user lacks a permission. Ignores a missing permission for one key, which says nothing about
+    /// other keys.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;
@@ -292,12 +296,12 @@ impl Abilities {
     }
 }
 
-/// Returns the command that the user may not run, from the answer of a script that takes a lock.
+/// Returns the command that the user may not run, according to the answer of a script that takes a lock.
 pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// Returns the command that the user may not run, from the answer of the script that takes a fenced lock.
+/// Returns the command that the user may not run, according to the answer of the script that takes a fenced lock.
 pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     match answer {
         -2 => Some(Unusable::Permission { command: "time" }),
@@ -305,13 +309,14 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns the command that the user may not run, from the answer of a script that takes a shared lock or a permit.
+/// Returns the command that the user may not run, according to the answer of a script that takes a shared lock or a
+/// permit.
 pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     let answer = answer.checked_add(4)?;
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
-/// Returns the command that the user may not run, from a node's answer that explains why it refused an extension.
+/// Returns the command that the user may not run, according to a node's answer about a refused extension.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }

@@ -30,8 +30,8 @@ use super::ways::Refused;
 use super::{Abilities, Hints, Then};
 
 impl Abilities {
-    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says whether a
-    /// transaction was used.
+    /// Returns what the `refusal` of `request` means, and the next commands. `transacted` says whether a transaction
+    /// was used.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn refused(
@@ -70,8 +70,8 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The handshake never loads the script for a lock of this kind. A server that does not know this script may
-        // still have the others.
+        // The handshake never loads the scripts for these kinds of lock. If the server does not know such a script, it
+        // may still know the loaded ones, so they are not loaded again.
         let is_never_loaded = matches!(
             request,
             Request::Take {
@@ -100,7 +100,7 @@ impl Abilities {
     }
 
     /// Tries the native release command of the node, if it has one. The script that takes a lock has found that this
-    /// user may not release the lock by a script.
+    /// user may not release the lock with a script.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);
@@ -110,7 +110,7 @@ impl Abilities {
         }
     }
 
-    /// Records that the user lacks a permission that every lock needs.
+    /// Records that the user lacks a permission that is needed for every lock.
     fn withheld(&mut self, missing: Unusable) -> Reply {
         self.forbidden(missing);
         Reply::lacks(missing)
@@ -157,7 +157,8 @@ impl Abilities {
                     return Reply::NotDone(NodeOutcome::Refused(error));
                 }
                 let missing = refusal.missing(verb).unwrap_or(Unusable::NoPermission);
-                // A lock on one name may be released in another way.
+                // A refused transaction does not make the node unusable, because a lock on one name may be released in
+                // another way.
                 if by != Taking::Watch {
                     self.forbidden(missing);
                 }
@@ -259,7 +260,7 @@ impl Abilities {
     }
 }
 
-/// Returns `true` if the key has a type that no lock uses.
+/// Returns `true` if `refusal` means that the key has a type that no lock uses.
 fn has_other_type(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Error(error) if error.code() == "WRONGTYPE")
 }
@@ -287,7 +288,7 @@ const fn again_for(verb: &'static str) -> Reply {
 /// Reports the `refusal` of `command`, without further action.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The earlier commands of the script have already run.
+        // The earlier commands of the script have already run, so the outcome is unsure.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);

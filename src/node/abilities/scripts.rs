@@ -30,14 +30,13 @@ impl Taught {
     }
 }
 
-/// Whether a script that adds a member is sent by its digest. A script that adds a member is never loaded in the
-/// handshake.
+/// Whether a script that adds a member is sent by its digest. Such a script is never loaded in the handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
     /// The server may not know the script.
     #[default]
     Unknown,
-    /// The server has run one of the scripts that add a member. The server may not know the other script.
+    /// The server has run one of the scripts that add a member. It may not know the other one.
     Known,
     /// The user may not run scripts by their digests.
     Forbidden,
@@ -59,11 +58,11 @@ pub(crate) struct Scripts {
     postponed: bool,
     /// Whether the server has refused to load or run the scripts, with an unknown error text.
     pub(super) refused: bool,
-    /// Whether a script that does nothing was tried after the server had refused scripts. The server has run this
-    /// script, or has refused it.
+    /// Whether a script that does nothing was tried after the server had refused scripts. The flag is also set if the
+    /// server has refused this script.
     pub(super) tried: bool,
-    /// Whether the script that takes a fenced lock has run, and has not been refused since. After it has run, the next
-    /// script of this kind is sent by digest.
+    /// Whether the script that takes a fenced lock has run, and has not been refused since. If so, it is sent by digest
+    /// the next time.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }
@@ -74,7 +73,7 @@ impl Scripts {
         self.known[taught.place()]
     }
 
-    /// Handles the answer to a `SCRIPT LOAD`, which is the digest on success.
+    /// Handles the answer to a `SCRIPT LOAD`. If the server has loaded the script, the answer is the script's digest.
     pub(in crate::node) fn loaded(&mut self, taught: Taught, value: Value<'_>) {
         if let Some(error) = value.as_error().map(ServerError::from_line) {
             self.postponed |= is_known(error) && error.code() != "NOPERM";
@@ -119,7 +118,7 @@ mod tests {
             scripts.ran();
             assert_eq!(scripts.take_postponed(), is_loaded_now);
         }
-        // After `NOSCRIPT`, the scripts are loaded at once.
+        // After `NOSCRIPT`, the scripts are loaded immediately.
         scripts.forget();
         scripts.ran();
         assert!(!scripts.take_postponed());

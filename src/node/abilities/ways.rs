@@ -4,7 +4,7 @@
 //! then on, the engine sends no scripts to this node. If the node loads the scripts in a later handshake, the engine
 //! sends scripts again.
 //!
-//! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key contains.
+//! Before the first `SET` of a connection, the engine tries all ways together, with a token that no key contains.
 //! Afterwards, the engine uses the first way that the node knows and permits. The engine remembers this way for the
 //! next connection, which starts by releasing debts. The engine ignores the version of the server, because a proxy in
 //! front of the server may know fewer commands.
@@ -18,7 +18,7 @@
 //! # Guarantees
 //!
 //! * The engine sends no `SET` over a connection until one way to release has worked there.
-//! * The engine tries all ways to send an owed release, one after another, even if the node has refused each of them.
+//! * For a debt, the engine tries all ways to release, one after another, even if the node has refused each of them.
 //!   After the last way, the engine tries a script again, unless the configuration forbids scripts.
 //! * If a node runs scripts, the engine tries no other ways.
 //!
@@ -52,7 +52,7 @@ pub(super) struct Ways {
     never: bool,
     /// The script command that the node has refused.
     script_verb: &'static str,
-    /// The index of the way that is in use, or is tried next.
+    /// The index in [`ORDER`] of the way that the engine uses now or tries next.
     place: usize,
     /// The ways that the node does not know or does not permit.
     refused: [bool; ORDER.len()],
@@ -92,7 +92,7 @@ impl Ways {
     }
 
     /// Records that the node refuses `way`. From now on, the engine uses the next way that the node has not refused. If
-    /// the node has refused all ways, the engine uses the ways in turn.
+    /// the node has refused all ways, the engine cycles through them.
     fn refuse(&mut self, way: Dialect) {
         let Some(place) = ORDER.iter().position(|other| *other == way) else {
             return;
@@ -105,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way
-    /// replaces the current way only if it is better.
+    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way does
+    /// so only if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -191,8 +191,8 @@ impl Abilities {
         self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
-    /// Returns the command for which the user needs a permission, after a transaction failed because of `forbidden`.
-    /// The permission to run scripts is enough, unless the configuration forbids scripts.
+    /// Returns the command that the user must be permitted to run, after a transaction failed because of `forbidden`.
+    /// For `watch`, `multi` and `exec`, this is the script command, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -258,7 +258,7 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to a trial of the native way. The native way was tried because scripts were not permitted to
+    /// Handles the answer to a trial of the native way. The native way was tried because the user's scripts may not
     /// delete the key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
@@ -275,8 +275,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to the trial of one way, while all ways are on trial. The first permitted way is chosen. If
-    /// the node refuses all ways, the last answer decides.
+    /// Handles the answer to the trial of one way, while all ways are being tried. The first permitted way is chosen.
+    /// If the node refuses all ways, the reply follows from the last refusal.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -296,8 +296,8 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may already have found a way to release locks. But the user may have no permission to release
-        // the key of this lock.
+        // Reports the last refusal even if another lock has found a permitted way, because the user may lack the
+        // permission for this lock's key.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);
@@ -322,7 +322,7 @@ impl Abilities {
         ))
     }
 
-    /// Records that the node has refused `way`. If the node permitted this way before, it no longer permits the way.
+    /// Records that the node has refused `way`. If the engine was using `way`, it must find a permitted way again.
     pub(super) fn way_refused(
         &mut self,
         way: Dialect,
@@ -368,7 +368,7 @@ mod tests {
             assert_eq!(ways.way(), way);
             assert!(!ways.is_none_left());
             ways.refuse(way);
-            // If two commands were sent at once, the second refusal does not change the way.
+            // If two commands were sent together, the second refusal does not change the way.
             ways.refuse(way);
             let next = ORDER[(place + 1) % ORDER.len()];
             if place + 1 < ORDER.len() {
@@ -376,7 +376,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // If the node has refused all ways, the debts are sent in one way after another.
+        // If the node has refused all ways, the engine tries one way after another for the debts.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);

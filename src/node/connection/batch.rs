@@ -2,13 +2,14 @@
 //!
 //! The node collects renewals until it sends another command, or until the driver writes to the socket. The node then
 //! writes the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
-//! Renewals wait for the node's turn. Another module decides which node has its turn and how long renewals wait.
+//! A node that has many renewals writes them only when it is its turn. Another module decides which node has its turn,
+//! and how long renewals wait.
 //!
 //! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
 //! kinds.
 //!
-//! Among the commands in flight, a batch stands in front of its renewals. Each renewal gets its own answer, as if it
-//! were a separate command, so the layers above do not know about batches.
+//! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
+//! separate command, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!
@@ -46,14 +47,14 @@ use crate::node::reply::{Reply, in_batch};
 use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::node::script::{self, Script};
 
-/// An emptied buffer that is larger than this goes back to the allocator.
+/// The maximum capacity of an empty buffer that is kept for reuse. A larger buffer is freed.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. The first pile holds the renewals that also ask for a notification of the next change of
-    /// their key. The first pile is written before the second pile, in separate commands.
+    /// their key. It is written before the second pile, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
@@ -64,17 +65,17 @@ pub(crate) struct Batch {
     unanswered: usize,
     /// Whether the server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// The number of renewals or releases at the front of the commands in flight that have succeeded.
+    /// The number of successful renewals or releases at the front of the commands in flight.
     done: usize,
-    /// The answers to the renewals or releases at the front, if some have failed. `None` stands for an answer that
-    /// makes no sense.
+    /// The answers to the renewals or releases at the front of the commands in flight, if any has failed. `None` stands
+    /// for an answer that makes no sense.
     answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
 /// One pile of collected renewals.
 #[derive(Debug, Default)]
 struct Pile {
-    /// The keys as arguments in wire form, and the tokens and ttls in the same form.
+    /// The keys, as arguments in wire form. The field `arguments` contains the tokens and ttls in the same form.
     keys: Vec<u8>,
     arguments: Vec<u8>,
     collected: Vec<Collected>,
@@ -346,7 +347,7 @@ impl Pile {
     }
 }
 
-/// Empties `buffer`. A buffer that is much larger than usual goes back to the allocator.
+/// Empties `buffer`. Frees its memory if the capacity is larger than [`KEPT_BYTES`].
 pub(super) fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {
@@ -355,7 +356,7 @@ pub(super) fn empty(buffer: &mut Vec<u8>) {
 }
 
 /// Writes the start of a command, up to its keys. The command runs `script` on this number of `keys`. `words` is the
-/// number of keys and arguments.
+/// total number of its keys and arguments.
 pub(super) fn begin_command(out: &mut Vec<u8>, script: &Script, keys: usize, words: usize) {
     out.push(b'*');
     out.extend_from_slice(decimal(3 + words).as_bytes());

@@ -42,7 +42,7 @@ pub(crate) enum Heard {
     /// The answer to a look, which asks how much longer a key lives.
     Looked {
         place: PlaceKey,
-        /// The remaining life of the key. `None` if the answer does not report the remaining life.
+        /// The time until the key expires. `None` if the answer does not report it.
         left: Option<Remaining>,
         /// Whether the node will push the next change of the key.
         pushes: bool,
@@ -55,7 +55,7 @@ pub(crate) enum Heard {
         error: Option<ServerError>,
         /// Whether the user now has a permission that was missing, so that the engine may ask the node for locks again.
         is_usable_again: bool,
-        /// Whether the node has shown this ability for the first time.
+        /// Whether this connection has shown for the first time that the user may release locks.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
@@ -70,8 +70,8 @@ pub(crate) struct Sent {
     pub(crate) purpose: Purpose,
     /// When the command was put into the out buffer.
     pub(crate) at: Instant,
-    /// The start of the command in the stream, and its length. The length is zero if the command is a renewal of a
-    /// batch.
+    /// The position of the command's first byte in the stream, and the command's length. The length is zero if the
+    /// command is a renewal of a batch.
     start: u64,
     len: u32,
     /// The era of the marker for which the command was written.
@@ -81,7 +81,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of `SET`s. Each `SET` has a reserved place for its release.
+    /// The number of unanswered `SET`s. Each `SET` has a reserved place for its release.
     sets: usize,
     /// The number of repeated releases, usually zero.
     repairs: usize,
@@ -93,7 +93,7 @@ pub(crate) struct InFlight {
     unsent: Unsent,
 }
 
-/// An index from each asker to the start of its question, for questions that are not written to the socket yet. The
+/// An index from each asker to the position of its question, for questions that are not written to the socket yet. The
 /// index is empty until a search among many questions needs it.
 #[derive(Debug, Default)]
 struct Unsent {
@@ -105,7 +105,7 @@ struct Unsent {
     steps: usize,
 }
 
-/// A search visits up to this number of commands one by one.
+/// If there are at most this many commands, a search visits them one by one.
 const FEW: usize = 32;
 
 impl InFlight {
@@ -145,8 +145,8 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the start of the last command, a release that will be joined with the next release into one command.
-    /// Returns `None` if the server has already answered the command, or if `unsent` returns `false` for its start.
+    /// Returns the position of the last command, a release that will be joined with the next one. Returns `None` if the
+    /// server has already answered this release, or if `unsent` returns `false` for its position.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
@@ -154,8 +154,8 @@ impl InFlight {
 
     /// Records that the last `count` commands, all of them releases, are written as one command.
     ///
-    /// If the server has answered some of these releases before it received them, that command has more keys than
-    /// answers are expected. The server's answer then ends the connection.
+    /// A faulty server may have answered some of these releases before it received them. Then the number of answers to
+    /// the command is wrong, which ends the connection.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -187,7 +187,7 @@ impl InFlight {
         self.sets -= 1;
     }
 
-    /// Returns the number of places for the commands and for the later releases of their `SET`s.
+    /// Returns the number of places that the commands and the later releases of their `SET`s need.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -196,7 +196,7 @@ impl InFlight {
         self.queue.len() - self.withdrawn
     }
 
-    /// Returns the position of the first command in the stream.
+    /// Returns the position of the first unanswered command in the stream.
     #[inline]
     pub(crate) fn front(&self) -> Option<u64> {
         self.queue.front().map(|sent| sent.start)
@@ -211,8 +211,9 @@ impl InFlight {
             })
     }
 
-    /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns the length of the question.
-    /// The question keeps its place until [`sweep`](Self::sweep), so that the later commands do not move each time.
+    /// Withdraws the question of `asker` if `unsent` returns `true` for the position of its first byte. Returns the
+    /// length of the question. The question keeps its place until [`sweep`](Self::sweep), so that later commands need
+    /// not move each time.
     ///
     /// If all questions were sent, the search ends after one comparison. So a failed attempt does not search through
     /// the releases of all other locks. If many questions are unsent, an index finds the right question.
@@ -236,8 +237,7 @@ impl InFlight {
         Some(len)
     }
 
-    /// Returns the index of the question of `asker`. No byte of the command at `first`, or of any later command, has
-    /// been sent.
+    /// Returns the index of the question of `asker`. The command at `first` and all later commands must be unsent.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
@@ -275,7 +275,8 @@ impl InFlight {
         self.withdrawn -= 1;
     }
 
-    /// Removes all withdrawn commands. Calls `remove` with the start and the length of each removed command, in order.
+    /// Removes all withdrawn commands. Calls `remove` with the position and the length of each removed command, in
+    /// order.
     #[cold]
     #[inline(never)]
     pub(crate) fn sweep(&mut self, mut remove: impl FnMut(u64, usize)) {
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(in_flight.reserved(), 0);
     }
 
-    /// Tens of thousands of unsent commands are withdrawn in any order, with few steps for each.
+    /// Withdrawing tens of thousands of unsent commands in any order takes few steps for each.
     #[test]
     fn many_that_have_not_left_are_withdrawn_with_few_steps_each() {
         const ALL: u64 = 20_000;

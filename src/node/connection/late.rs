@@ -1,8 +1,8 @@
 //! The operations whose question to a node must wait. A question waits until the handshake is done. Later, a question
-//! may also wait until the release of an earlier key of this engine is written.
+//! may also wait until this engine has written the release of one of its earlier keys.
 //!
-//! The operations wait in two queues, each with its own limit. Questions about held locks are asked first, and have
-//! room that other questions never take.
+//! The operations wait in two queues, each with its own limit. Questions about held locks are asked first, and other
+//! questions never use their room.
 
 use alloc::collections::VecDeque;
 

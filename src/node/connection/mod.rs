@@ -54,12 +54,12 @@ pub(crate) struct Connection {
     pub(super) pushes: u32,
     /// Operations whose question waits until the handshake is done.
     pub(crate) waiting: Late,
-    /// The token that an inspection or a look has found, until the engine takes it.
+    /// The token that the node's latest answer names, until the engine takes it.
     pub(crate) token: Option<OwnedToken>,
     /// The holders that an inspection has found instead of a token, until the engine takes them.
     pub(crate) members: Option<Box<[Member]>>,
     /// How often a probe has ended the connection since the node last answered a lock command. The engine opens no
-    /// further probe before the time in this field.
+    /// further probe before `probed_until`.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.

@@ -1,15 +1,15 @@
 //! The bytes that are queued for one node.
 //!
-//! A position counts from the first byte of the connection, so it stays valid when earlier bytes are removed. Once the
-//! operating system has accepted bytes, the bytes are removed. A command can be withdrawn if the operating system has
-//! accepted none of its bytes.
+//! A position counts from the first byte of the connection, so it stays valid when earlier bytes are removed. Bytes are
+//! removed once the operating system has accepted them. A command can be withdrawn if the operating system has accepted
+//! none of its bytes.
 
 use alloc::vec::Vec;
 
 /// After this many bytes have been sent, the rest moves to the front of the buffer.
 const COMPACT_BYTES: usize = 64 << 10;
 
-/// An emptied buffer that is larger than this goes back to the allocator.
+/// The maximum capacity of an empty buffer that is kept for reuse. A larger buffer is freed.
 const KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Queues `command`. Returns the start position of the command.
+    /// Queues `command`, and returns its position.
     pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
         self.push_with(|bytes| bytes.extend_from_slice(command))
     }
 
-    /// Queues the command that `write` appends. Returns the start position of the command.
+    /// Queues the command that `write` appends, and returns its position.
     #[inline(always)]
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.end();
@@ -40,12 +40,12 @@ impl Outbox {
         start
     }
 
-    /// Returns the bytes from `start` on. None of these bytes may have been sent.
+    /// Returns the bytes from `start` on, which must not have been sent yet.
     pub(crate) fn bytes_from(&self, start: u64) -> &[u8] {
         &self.bytes[(start - self.base) as usize..]
     }
 
-    /// Removes the bytes from `start` on. None of these bytes may have been sent or withdrawn.
+    /// Removes the bytes from `start` on, which must not have been sent or withdrawn.
     pub(crate) fn cut_off(&mut self, start: u64) {
         self.bytes.truncate((start - self.base) as usize);
     }
@@ -107,8 +107,8 @@ impl Outbox {
         self.withdrawn != 0
     }
 
-    /// Removes the bytes of all withdrawn commands. `places` passes the start and the length of each command, in order,
-    /// to its argument.
+    /// Removes the bytes of all withdrawn commands. `places` must pass the position and the length of each of these
+    /// commands to its argument, in order.
     pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
         let (mut kept, mut read) = (0, 0);
         let Self { bytes, base, .. } = self;
@@ -130,7 +130,7 @@ impl Outbox {
         self.withdrawn = 0;
     }
 
-    /// Returns the number of waiting bytes.
+    /// Returns the number of bytes that wait to be sent.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.sent - self.withdrawn
     }
@@ -145,7 +145,7 @@ impl Outbox {
         (self.sent, self.withdrawn, self.base, self.blocked) = (0, 0, 0, false);
     }
 
-    /// Returns the position behind the last byte.
+    /// Returns the position after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }

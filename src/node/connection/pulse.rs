@@ -5,11 +5,12 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The number of compared answers: the round trip of a node is the shortest round trip among them.
+/// The number of round trips that are compared. The shortest of them counts as the node's round trip.
 const SAMPLES: usize = 32;
 
 /// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
-/// Four times this round trip is 240 ms. A longer path looks the same as a node that stalls at each question.
+/// The node timeout is four round trips, in this case 240 ms. A longer path cannot be distinguished from a node that
+/// stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
@@ -53,7 +54,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection was opened. The handshake of the connection will measure the path.
+    /// Records that a connection was opened. Its handshake will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
@@ -97,8 +98,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open`, a silence
-    /// begins now, unless a silence has already begun. Returns the time at which the silence began.
+    /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open` and no
+    /// silence has begun, a silence begins now. Returns the time at which the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -130,12 +131,12 @@ impl Pulse {
     /// another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // All samples exist if the oldest one exists, which is replaced next.
+        // The oldest sample is replaced next. If it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
     /// Returns the round trip on which the node timeout is based. The result can exceed [`FOLLOWED`] only after a new
-    /// connection. So stalls never make all callers wait longer for the node.
+    /// connection. So a node that stalls does not make all callers wait longer for it.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }

@@ -1,4 +1,4 @@
-//! A look asks for the remaining time of a key, and for a notification of its next change.
+//! A *look* asks how much longer a key lives, and requests a notification of its next change.
 //!
 //! Redis and Valkey call such notifications client-side caching. When the first look on a connection needs
 //! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the server register
@@ -9,7 +9,7 @@
 //! # Guarantees
 //!
 //! * No command comes between `CLIENT CACHING YES` and its `PTTL`.
-//! * The answer to a look says whether the look has registered the key. If the user may not use tracking, or the
+//! * The answer to a look says whether the server has registered the key. If the user may not use tracking, or the
 //!   connection speaks RESP2, which has no pushes, the node sends only the `PTTL`.
 //!
 //! # Not here
@@ -89,8 +89,8 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer contains no remaining
-/// time.
+/// Returns how much longer the key lives, according to this answer to a look. Returns `None` if the answer does not say
+/// it.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
@@ -102,7 +102,7 @@ fn left(value: Value<'_>) -> Option<Remaining> {
     }
 }
 
-/// Passes each key that a push reports as changed to `changed`. `None` stands for all keys. A key
+/// Calls `changed` for each key that a push reports as changed. `None` stands for all keys. A key
 /// of [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes.
 /// Other pushes are ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]

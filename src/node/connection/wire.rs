@@ -4,7 +4,7 @@
 //!
 //! * **Order.** Commands leave in the order in which they were queued, and receive their answers in the same order.
 //!   Collected renewals are written before any command that must follow them: see [`Batch`]. Consecutive releases are
-//!   written as one command, in the same place: see [`releases`](super::releases).
+//!   written as one command, which keeps their place in the order: see [`releases`](super::releases).
 //! * A command can be withdrawn only if none of its bytes has been sent.
 //!
 //! # Not here
@@ -27,7 +27,7 @@ use super::tracking::register_next;
 #[cfg(test)]
 mod tests;
 
-/// A node with at least this many unanswered commands is so busy that looks must wait.
+/// If a node has at least this many unanswered commands, it is busy, and [`Look`](Purpose::Look) commands must wait.
 const BUSY: usize = 512;
 
 /// See the [module](self).
@@ -46,7 +46,7 @@ impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
-    // Inlined into the loop over the nodes, like each function that the loop calls to get here.
+    // This function and its callers are inlined into the loop over the nodes.
     #[inline(always)]
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if self.has_before() {
@@ -55,7 +55,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// Puts `command` into the out buffer, behind everything that must precede it.
+    /// Puts `command` into the out buffer, after everything that must precede it.
     #[inline(always)]
     fn push(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         let start = self.outbox.push(command);
@@ -102,21 +102,21 @@ impl Wire {
             && self.outbox.len() + self.row.bytes() + len <= OUT_BYTES_MAX
     }
 
-    /// Returns `true` if half of the room is used.
+    /// Returns `true` if at least half of the room is used.
     #[inline]
     pub(in crate::node) fn is_half_full(&self) -> bool {
         self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if the node is so busy that looks must wait.
+    /// Returns `true` if the node is so busy that [`Look`](Purpose::Look) commands must wait.
     pub(crate) fn is_busy(&self) -> bool {
         BUSY <= self.in_flight.len()
     }
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Works like [`put`](Self::put) for the release of `entry` by digest. The release may be joined with neighbouring
-    /// releases into one command.
+    /// Works like [`put`](Self::put) for the release of `entry`, which is sent by digest. The release may be joined
+    /// with neighbouring releases into one command.
     // This function is inlined into its only caller, which is on the hot path.
     #[inline(always)]
     pub(in crate::node) fn put_release(
@@ -160,7 +160,7 @@ impl Wire {
         }
     }
 
-    /// Ends the row of releases.
+    /// Ends the [`Row`] of releases.
     #[inline(always)]
     fn end_row(&mut self) {
         self.row.end(&mut self.outbox, &mut self.in_flight);
@@ -168,13 +168,13 @@ impl Wire {
 
     // ----- bytes that go before a command ---------------------------------------------------
 
-    /// Returns `true` if collected renewals or a row of releases may have to be written before the next command.
+    /// Returns `true` if collected renewals or a [`Row`] of releases may have to be written before the next command.
     #[inline(always)]
     fn has_before(&self) -> bool {
         !self.row.is_empty() || !self.batch.is_empty()
     }
 
-    /// Ends the row of releases. Writes the collected renewals if they must precede a command with this `purpose`.
+    /// Ends the [`Row`] of releases. Writes the collected renewals if they must precede a command with this `purpose`.
     #[cold]
     #[inline(never)]
     fn write_before(&mut self, now: Instant, purpose: Purpose) {
@@ -203,7 +203,7 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and if they are so many that the node needs a turn.
+    /// Returns `true` if renewals can be written now, but are so many that the node needs a turn.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()

@@ -1,4 +1,5 @@
-//! The delay before a new connection attempt. The first new attempt has no delay, and then the delay grows.
+//! The delay before a new connection attempt. After a connection that has lasted, the next attempt has no delay. After
+//! each failed attempt, the delay grows.
 //!
 //! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part of at most one half, so
 //! that many clients do not reconnect at the same time.

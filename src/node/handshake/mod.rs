@@ -1,8 +1,9 @@
 //! The start of a connection to one node: when it is opened, which server answers, and whether this server is usable.
 //!
 //! The engine first sends only `HELLO 3`, with credentials and client name, because the answer shows whether the server
-//! accepts us. One write then sends everything else: the database, debts of the previous connection, the questions that
-//! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
+//! accepts us. The engine then sends everything else in one write: the database, debts of the previous connection, the
+//! questions that identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in
+//! RESP2.
 //!
 //! # Not here
 //!
@@ -36,18 +37,18 @@ use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
-/// The command of a probe. Every server answers this command in some way, even a server that refuses our connection.
+/// The command of a probe. Every server answers it in some way, even one that refuses our connection.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next connection is opened immediately. A connection that
-/// lasted this long was probably idle, or its server restarted.
+/// If a connection that lasted at least this long ends, the next connection is opened immediately. Such a connection
+/// was probably idle, or its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// The maximum time by which a server may overstate its uptime. The server subtracts two times in whole seconds, and
-/// its clock may tick some milliseconds early.
+/// The maximum amount by which a server may overstate its uptime. The server computes its uptime from two times in
+/// whole seconds, and its clock may tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
-/// A text about the node, with the error that the text describes.
+/// A text about the node, with the server's error if it describes one.
 pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 
 /// See the [module](self).
@@ -56,8 +57,8 @@ pub(crate) struct Handshake {
     pub(super) phase: Phase,
     /// Why the node is not ready. This field has no meaning while the node is ready.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node. The server has sent the text with its error, or the provider of the credentials
-    /// has given the text without an error.
+    /// The latest text about the node. The server sent it as an error, or the provider of the credentials gave it as
+    /// the reason for a failure.
     pub(super) words: Words,
     /// The latest error on this connection that an operator can fix, and the number of locks that the node had granted
     /// before.
@@ -66,8 +67,8 @@ pub(crate) struct Handshake {
     backoff: Backoff,
     /// When the engine last tried to connect.
     pub(crate) tried_at: Instant,
-    /// The timer of the connection, and the time when it fires. This time is the end of a back-off, or the deadline for
-    /// the connection and its handshake.
+    /// The timer of the connection, and the time when it fires. The timer marks the end of a back-off, or the deadline
+    /// for the connection and its handshake.
     pub(crate) timer: Option<(TimerKey, Instant)>,
 }
 
@@ -122,7 +123,7 @@ impl Handshake {
         self.refused = None;
     }
 
-    /// Returns the trouble of a connection that has received bytes that are not RESP.
+    /// Returns the [`Trouble`] of a connection after it has received bytes that are not RESP.
     #[cold]
     pub(super) fn not_resp(&self) -> Trouble {
         match self.phase {
@@ -133,8 +134,8 @@ impl Handshake {
         }
     }
 
-    /// Keeps the text of an error that answers a command with this `purpose`. `grants` is the number of locks that the
-    /// node has granted so far.
+    /// Keeps the text of the error that the server returned for a command with this `purpose`. `grants` is the number
+    /// of locks that the node has granted so far.
     #[cold]
     pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8], grants: u64) {
         self.words = self.credentials.words_of(purpose, line);
@@ -177,17 +178,17 @@ impl Handshake {
         matches!(self.phase, Phase::Ready { .. })
     }
 
-    /// Returns `true` if the node's connection is up, so received bytes have a meaning.
+    /// Returns `true` if the node's connection is up, so that it can receive bytes.
     pub(crate) fn hears(&self) -> bool {
         self.phase.server().is_some()
     }
 
-    /// Returns `true` if a provider has not supplied the credentials for the connection yet.
+    /// Returns `true` if a provider still has to supply the credentials for the connection.
     pub(crate) fn lacks_credentials(&self) -> bool {
         self.credentials.are_missing()
     }
 
-    /// Returns the text from the field `words` that belongs to this outcome.
+    /// Returns the text in `words` if it explains this outcome.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let (error, words) = self.words.as_ref()?;
         outcome.is_due_to(*error).then_some(words)
@@ -203,8 +204,8 @@ impl Handshake {
         self.identity()?.run_id.as_deref()
     }
 
-    /// Returns the minimum time for which the server has been up. A server reports whole seconds, and may overstate its
-    /// uptime by [`UPTIME_GRAIN`].
+    /// Returns a lower bound for the server's uptime. A server reports whole seconds, and may overstate its uptime
+    /// by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -15,7 +15,7 @@ use super::server::Server;
 pub enum NodeState {
     /// The node has never been reached, and its first connection is being opened.
     New,
-    /// The connection is being opened again, or the handshake is under way.
+    /// The connection is being opened again, or the handshake is in progress.
     Connecting,
     /// The node votes.
     Ready,
@@ -23,18 +23,18 @@ pub enum NodeState {
     /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time until the node may vote. This time is zero while the node is being asked.
+        /// The time until the node may vote. It is zero while the engine waits for an answer from the node.
         left: Duration,
     },
     /// The node is connected, but gets no questions because it has been silent for too long.
     Suspect,
     /// The node is not connected. The next connection attempt follows after a delay.
     Down(LinkError),
-    /// The node can be reached but cannot serve. The next connection attempt follows after a delay.
+    /// The node can be reached but cannot be used. The next connection attempt follows after a delay.
     Unusable(Unusable),
 }
 
-/// Writes the text for operators: the state, with the reason if the node does not vote.
+/// Writes the state as a text for operators. If the node does not vote, the text includes the reason.
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,15 +52,15 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// The phase of the connection. Each phase owns the data that exists in this phase.
-// With `repr(u8)`, the tag is a separate byte instead of a niche of `Server`. Every command reads the tag, and a plain
-// byte is faster.
+/// The phase of the connection. Each variant contains the data that exists only in its phase.
+// With `repr(u8)`, the tag is a separate byte instead of a niche of `Server`. Every command reads the tag, and a
+// separate byte is faster to read.
 #[derive(Debug)]
 #[repr(u8)]
 pub(in crate::node) enum Phase {
     /// The node is not connected. The next connection attempt begins when the timer fires.
     Down,
-    /// A connection is wanted, but is not up yet.
+    /// A connection is being opened.
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an unexpected reply. Some servers send the reason for closing a connection before
-    /// they receive a command.
+    /// Returns the trouble behind an unexpected reply. Some servers refuse a connection with an error before they have
+    /// received a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);

@@ -28,7 +28,7 @@ pub(crate) enum Next {
 /// The facts that a server reports about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Identity {
-    /// The identifier that the server chooses at each of its starts. `None` if `INFO` is forbidden.
+    /// The identifier that the server chooses at each start. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
     /// The replication history of the server.
     pub(crate) replid: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Identity {
     /// Whether every write reaches the disk before the server answers it. `None` if the server does not report these
     /// settings.
     writes_through: Option<bool>,
-    /// Whether the server has no replica, is no replica, and never was one.
+    /// Whether the server has no replica, is not a replica, and never was one.
     is_alone: bool,
     /// The product and version that the server reports, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns whether the server loses no data in a restart, if the server has reported this fact.
+    /// Returns whether the server keeps all its data in a restart. Returns `None` if the server has not reported this.
     pub(in crate::node) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
     }
@@ -64,7 +64,7 @@ pub(crate) struct Server {
     pub(in crate::node) open: usize,
     /// Whether the last questions have been sent.
     pub(in crate::node) surveyed: bool,
-    /// Whether the node has joined.
+    /// Whether the node has joined its group.
     pub(in crate::node) joined: bool,
 }
 
@@ -146,7 +146,7 @@ fn evicts_locks(info: &[u8]) -> bool {
     limited && !keeps
 }
 
-/// Returns the percentage of `maxmemory` in use from this `INFO memory`, at most 255. Returns `None` if `maxmemory`
+/// Reads from an `INFO memory` which percentage of `maxmemory` is in use, at most 255. Returns `None` if `maxmemory`
 /// sets no limit.
 fn memory_percent(info: &[u8]) -> Option<u8> {
     let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
@@ -178,7 +178,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies have their own error texts for an unknown command.
+        // Proxies report an unknown `HELLO` in their own words, so several errors lead to the fallback.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
@@ -195,8 +195,8 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Returns the meaning of a refused `AUTH`. If the error has no code, the server wants no password, or the server is
-/// old and refuses this password. In both cases, the configured credentials are wrong.
+/// Returns the reason why the server refused `AUTH`. If the error has no code of its own, either the server has no
+/// password, or it is an old server that rejects this one. In both cases, the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -218,7 +218,7 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
 
 /// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node is usable
 /// without these facts. If the server is busy with a script, the handshake fails and is retried later. Without this
-/// answer to `INFO`, one server could have two votes, and a busy server cannot vote anyway.
+/// answer to `INFO`, one server could have two votes. A busy server cannot vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),
@@ -245,7 +245,7 @@ fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
     right.then_some(()).ok_or(Unusable::Mode)
 }
 
-/// Returns `text` if it is alphanumeric and not too long, so it can be an identifier of a server.
+/// Returns `text` if it can be a server's identifier: alphanumeric and not too long.
 fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;

@@ -1,12 +1,12 @@
 //! The commands about fencing tokens.
 //!
-//! A script takes a fenced lock, and raises one counter for each name of the lock. A node refuses this script unless
-//! its counter floor belongs to the current `run_id`: see [`script::fencing`](crate::node::script). All other commands
-//! about a fenced lock are the same as for a lock without a fencing token.
+//! A script takes a fenced lock, and raises one counter for each of the lock's names. The script takes nothing unless
+//! the node's counter floor belongs to the current `run_id`: see [`script::fencing`](crate::node::script). All other
+//! commands about a fenced lock are the same as for a lock without a fencing token.
 //!
 //! # Not here
 //!
-//! Other modules choose the proposal, and interpret a majority of answers.
+//! Other modules choose the proposed number, and evaluate the answers of a majority.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -72,7 +72,7 @@ fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters
     to_ask(out, &TO_NUMBER);
 }
 
-/// The command for which a fencing token needs a permission, besides [`TO_JOIN`].
+/// The command that the user must be permitted to run for a fencing token, besides those in [`TO_JOIN`].
 pub(in crate::node) const TO_NUMBER: [&str; 1] = ["set"];
 
 /// Raises the counters of `entry`, if its keys exist.
@@ -94,14 +94,14 @@ pub(in crate::node) fn raise(
     }
 }
 
-/// Binds the counter floor to this `run_id`. Raises the floor to `seen`, and to `proposal` up to the limit that the
-/// server's clock sets.
+/// Binds the counter floor to this `run_id`. Raises the floor to at least `seen`. A higher `proposal` raises it
+/// further, but only up to a limit that follows from the server's clock.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }
 
-/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, a repair of the floor begins
-/// under `nonce`.
+/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, the script starts a repair of
+/// the floor under `nonce`.
 pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
 }
@@ -111,7 +111,7 @@ pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Ve
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
 
-/// Asks how many of the keys that the node scans in one step, from `cursor` on, are counters.
+/// Makes the node scan some keys from `cursor` on, and asks how many of them are counters.
 pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
     let script = COUNT_COUNTERS.text.as_bytes();
@@ -129,7 +129,7 @@ fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N])
     out
 }
 
-/// Writes the command up to the token, with room for the words of [`tail`] and for `more` other words.
+/// Writes the command up to the token. The length of its array includes the words of [`tail`] and `more` other words.
 fn head(
     out: &mut Vec<u8>,
     script: (&Script, Dialect),

@@ -1,4 +1,4 @@
-//! Writes the bytes of lock commands. Each kind of lock has a [`Recipe`], a row with one command for each question.
+//! Writes the bytes of lock commands. Each kind of lock has a [`Recipe`], which has one function for each command.
 //!
 //! | kind | take | release | extend | confirm | inspect, overwrite |
 //! | --- | --- | --- | --- | --- | --- |
@@ -8,14 +8,15 @@
 //! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
 //! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
-//! A node without scripts receives a transaction instead of each script. A node without scripts receives no fenced
-//! lock, shared lock or permit: see [`transaction`](super::connection). To add a kind of lock, write a file with its
-//! recipe, and let [`of`] choose the recipe.
+//! A node that runs no scripts receives a transaction instead of each script. Such a node cannot grant fenced locks,
+//! shared locks or permits: see [`transaction`](super::connection). To add a kind of lock, write a file with its
+//! recipe, and let [`of`] return it.
 //!
-//! Each command is a template that is encoded at compile time. At run time, the engine fills in the entry (key and
-//! token in wire form) and the numbers. In each round, every form of a command is written once, and all nodes that need
-//! this form share the bytes. A node with a marker receives scripts that check the marker, except for releases:
-//! see [`script`](super::script). Scripts that check a marker are written for each node separately.
+//! Most commands about a lock on one name are templates that are encoded at compile time. At run time, the engine fills
+//! in the entry (key and token in wire form) and the numbers. In each round, every form of a command is written once,
+//! and all nodes that need this form share the bytes. A node with a marker receives scripts that check the marker,
+//! except for releases: see [`script`](super::script). Scripts that check a marker are written for each node
+//! separately.
 
 pub(super) mod fenced;
 pub(super) mod one;
@@ -33,16 +34,16 @@ use crate::resp::{Decimal, argument, write};
 use super::request::{Dialect, Question};
 use super::script::Script;
 
-/// A command on its way to several nodes.
+/// A command that is sent to several nodes.
 #[derive(Debug)]
 pub(crate) struct Command {
     bytes: Vec<u8>,
-    /// The form of the command in `bytes`, if other nodes may share it.
+    /// The form of the command in `bytes`, if other nodes may share these bytes.
     shared: Option<Dialect>,
 }
 
 impl Command {
-    /// Returns a command that is not written yet, with an empty `buffer`.
+    /// Creates a command that is not written yet. Its bytes will be written to the empty `buffer`.
     pub(crate) const fn new(buffer: Vec<u8>) -> Self {
         Self {
             bytes: buffer,
@@ -55,8 +56,8 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in the form `dialect`. Calls `write` unless the command already has this form. A command
-    /// that checks a `marker` is written for each node separately.
+    /// Returns the command in the form `dialect`. Calls `write` unless the bytes already have this form. A command that
+    /// checks a `marker` is written for each node separately.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -113,13 +114,13 @@ pub(super) struct Recipe {
 /// How scripts for a kind of lock are sent to nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Nodes load the scripts, or replace them with native commands. After a trial has shown that the user may release
-    /// the lock, a `SET` takes it.
+    /// The nodes load the scripts, or the engine replaces them with native commands. A `SET` takes the lock after a
+    /// trial has shown that the user may release it.
     Taught,
     /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. On a node
     /// without scripts, transactions replace the scripts.
     Untaught,
-    /// Like `Untaught`, but nothing replaces the scripts on a node without scripts.
+    /// Like `Untaught`, but no transactions replace the scripts.
     Only,
 }
 
@@ -185,12 +186,12 @@ pub(super) fn ask(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
     (of(entry).ask)(out, entry, commands);
 }
 
-/// The empty argument that takes the marker's place if no marker is checked.
+/// The empty argument that replaces the marker in scripts that check no marker.
 const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
-/// Writes the start of a command that runs a script about `entry`, up to the token. The keys are the names, then
-/// `more`, each in two parts, then the marker and the barrier if the script checks a marker. `words` is the number of
-/// arguments that follow the keys.
+/// Writes a command that runs a script about `entry`, up to and including the token. The keys come in this order: the
+/// names, the keys of `more`, and the marker and the barrier if the script checks a marker. Each key of `more` has two
+/// parts. `words` is the number of arguments that follow the token.
 #[cold]
 fn head<'a>(
     out: &mut Vec<u8>,
@@ -233,7 +234,7 @@ fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
 }
 
-/// Writes the names of the commands whose permissions a script must check.
+/// Writes the names of the commands for which a script must check the user's permissions.
 fn to_ask(out: &mut Vec<u8>, commands: &[&str]) {
     for command in commands {
         argument(out, command.as_bytes());

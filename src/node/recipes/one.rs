@@ -164,8 +164,8 @@ pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     release(out, &entry, way);
 }
 
-/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, the command only
-/// asks which of `commands` the user may not run.
+/// Takes the key for `life` if the user may run all of `commands` on it. If `life` and `marker` are `None`, the command
+/// only asks which of `commands` the user may not run.
 pub(in crate::node) fn take_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -190,7 +190,7 @@ pub(in crate::node) fn take_if_permitted(
     command(out, &words);
 }
 
-/// Returns the bytes of an argument in wire form.
+/// Returns the content of an argument that is in wire form.
 fn unwrapped(argument: &[u8]) -> &[u8] {
     let header = argument.iter().position(|byte| *byte == b'\n');
     let bytes = header.and_then(|end| argument.get(end + 1..argument.len().checked_sub(2)?));
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Returns the bytes that `write` appends to a buffer with content.
+    /// Returns the bytes that `write` appends to a buffer that is not empty.
     fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = b"before".to_vec();
         write(&mut out);

@@ -26,8 +26,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Only,
 };
 
-/// Takes the first free slot, or only the slot that is wanted. The first such command also checks whether the user may
-/// release the slot. If the ttl is empty, the command only checks permissions.
+/// Takes the first free slot, or a certain slot if `entry` names one. If the script is sent as text, it also checks
+/// whether the user may release the slot. If the ttl is empty, the command only checks permissions.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;

@@ -1,7 +1,6 @@
 //! The commands about a lock on several names.
 //!
-//! Each command runs a script. The scripts are sent as text, because the number of keys varies and such locks are rare.
-//! All nodes receive the same form, apart from the marker. For the scripts,
+//! Each command runs a script. The scripts are always sent as text, because such locks are rare. For the scripts,
 //! see [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
@@ -26,12 +25,12 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Untaught,
 };
 
-/// The commands for which a lock on several names needs permissions. An answer names a forbidden command by its index,
-/// so the order must be the same as in `TO_LOCK` in `abilities`. The list omits `evalsha`, because the release script
-/// of a lock on several names is always sent as text.
+/// The commands that the user must be permitted to run for a lock on several names. An answer names a forbidden command
+/// by its index, so the order must be the same as in `TO_LOCK` in `abilities`. The list omits `evalsha`, because the
+/// release script of a lock on several names is always sent as text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
-/// Takes all keys, or none. Each command of this kind also checks whether the user may release the keys.
+/// Takes all keys, or none. The command also checks whether the user may release the keys.
 #[cold]
 #[inline(never)]
 fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
@@ -39,8 +38,8 @@ fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     take_if_permitted(out, entry, ttl.as_bytes(), filling.marker, &TO_LOCK_SEVERAL);
 }
 
-/// Takes the keys if the user may run all of `commands`. If the ttl is empty, only asks which of these commands the
-/// user may not run.
+/// Takes the keys if the user may run all of `commands`. If `ttl` is empty, takes nothing and only asks which of these
+/// commands the user may not run.
 #[cold]
 #[inline(never)]
 fn take_if_permitted(

@@ -1,7 +1,7 @@
-//! The commands for a shared lock, some of which permits use too.
+//! The commands for a shared lock. Permits use some of these commands too.
 //!
-//! Each command contains the text of its script. Nothing replaces these scripts on a node without scripts. For the
-//! scripts, see [`script::shared`](crate::node::script).
+//! Each command contains the text of its script. On a node that runs no scripts, nothing replaces these scripts. For
+//! the scripts, see [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::{empty, once};
@@ -32,7 +32,7 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Only,
 };
 
-/// The commands that the scripts run, in the order in which they are checked.
+/// The commands that the scripts run, in the order in which their permissions are checked.
 pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "time",
     "zrange",
@@ -43,8 +43,8 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zscore",
 ];
 
-/// Returns the commands that a script must check. A script that is sent by its digest has run before, so it has nothing
-/// to check.
+/// Returns the commands for which a script must check the user's permissions. A script that is sent by its digest has
+/// run on the node before, so it need not check the permissions again.
 pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     match by {
         Dialect::Sha1 => &[],
@@ -57,8 +57,8 @@ pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     }
 }
 
-/// Adds the reader. The first such command also checks whether the user may remove the reader. If the ttl is empty, the
-/// command only checks permissions.
+/// Adds the reader. If the script is sent as text, it also checks whether the user may remove the reader. If the ttl is
+/// empty, the command only checks permissions.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;
@@ -78,7 +78,7 @@ pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
     argument(out, &prefix(entry));
 }
 
-/// Removes the token of a permit from every slot except its own.
+/// Removes a permit's token from every slot except the permit's own.
 #[cold]
 pub(in crate::node) fn take_out(out: &mut Vec<u8>, entry: &Entry) {
     let script = (&RELEASE_MEMBER, Dialect::TextOnly);
@@ -148,7 +148,8 @@ pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// Returns the argument that says whether the reader may pass the intent. A reader passes if it already held the lock.
+/// Returns the argument that says whether the reader may join despite an intent. A reader may do so if it already held
+/// the lock.
 pub(super) fn passes(entry: &Entry) -> &'static [u8] {
     match entry.ttl() == Duration::ZERO {
         true => b"",
@@ -185,7 +186,7 @@ mod tests {
         let mut holder = Entry::permit(Vec::new(), b"a\n", b"token", [12, 3], true);
         let mut marker = Vec::new();
         argument(&mut marker, b"m");
-        // A command that takes a lock also names the commands of its script.
+        // A command that takes a lock also lists the commands that its script runs.
         let expect = |entry: &Entry, marker: Option<&[u8]>, commands: [&str; 4]| {
             let filling = filling(marker);
             let ask =

@@ -8,8 +8,8 @@
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
 //!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
 //! * During a repair, the floor is `run_id:?nonce:number`. A node whose floor is in repair may have lost its data, so
-//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so the repair of an earlier loss
-//!   changes nothing.
+//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so a late repair after an earlier
+//!   loss changes nothing.
 //! * The base is the first number of the floor under this `run_id`. A counter below the base is an old counter that was
 //!   restored from a disk. If a counter is below the base, the base is used instead.
 //! * Counters are whole numbers below 2^53, which are exact in Lua, and are printed by `%.0f`.
@@ -56,7 +56,7 @@ macro_rules! lift_floor {
     };
 }
 
-/// Sets `b` to whether the answer counts, as the [module](super) above describes.
+/// Puts into `b` whether the answer counts: see the [module](super) above.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -68,10 +68,10 @@ macro_rules! whether_it_counts {
 pub(super) use {lift_floor, read_counter, read_floor};
 
 /// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
-/// counter was, and at least the proposal. The script limits the proposal to the server's clock plus one second, unless
-/// the token says that nodes have asked for the proposal. If the script has taken the names and checks no marker, it
-/// answers only with the number as text, because three integers cost a server half a microsecond more. Otherwise the
-/// script answers with three integers:
+/// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second,
+/// unless the token says that nodes have asked for the proposal. If the script has taken the names and checks no
+/// marker, it answers only with the number as text, because three integers cost a server half a microsecond more.
+/// Otherwise the script answers with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -115,10 +115,10 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
-/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if the counters
-/// and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to
-/// another client, and `0` if a name does not exist, or if the floor is missing or belongs to another `run_id`. With a
-/// marker check, the script adds whether the answer counts.
+/// Raises all counters and the floor to at least the given number, if the keys of all names contain the token. Answers
+/// `1` if the counters and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a
+/// name belongs to another client, and `0` if a name does not exist, or if the floor is missing or belongs to another
+/// `run_id`. With a marker check, the script adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -163,8 +163,9 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
 };
 
 /// Ends the repair of the floor under this nonce. Answers `1` if the repair has ended. The floor then belongs to this
-/// `run_id`, and is at least the number. Answers `0`, and changes nothing, if the floor is not in repair or is in
-/// repair under another nonce. The arguments are the `run_id`, the nonce and the number. The floor is the only key.
+/// `run_id`, and is not lower than the given number. Answers `0`, and changes nothing, if the floor is not in repair or
+/// is in repair under another nonce. The arguments are the `run_id`, the nonce and the number. The floor is the only
+/// key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \

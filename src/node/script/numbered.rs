@@ -7,7 +7,7 @@
 //!
 //! The keys are the name, the counter, the floor, the intent of a shared lock, and, if a marker is checked, the keys of
 //! the marker and the barrier. The arguments are the token, the ttl, the marker, a number, the life of a counter in
-//! milliseconds, the `run_id`, and then the arguments of the script without a number.
+//! milliseconds, the `run_id`, and then the arguments of the corresponding script without a number.
 
 use super::Script;
 use super::fencing::{lift_floor, read_counter, read_floor};
@@ -81,10 +81,10 @@ pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     sha1: "2e339c5161596cf90229882a1c6d423de4477115",
 };
 
-/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if the counter and the
-/// floor were raised. Otherwise the script changes nothing and answers `0`. The answer is `0` if the member does not
-/// exist or has expired, or if the floor is not usable. The ttl is empty, and the last argument is the prefix of the
-/// member.
+/// Raises the counter and the floor to at least the given number, if the member is live. Answers `1` if the counter and
+/// the floor were raised. Otherwise the script changes nothing and answers `0`. The answer is `0` if the member does
+/// not exist or has expired, or if the floor is not usable. The ttl argument is empty, and the last argument is the
+/// prefix of the member.
 pub(crate) const RAISE_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),

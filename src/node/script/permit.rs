@@ -47,8 +47,8 @@ macro_rules! add_holder {
 }
 pub(super) use add_holder;
 
-/// Takes the first free slot. The search begins at the given slot, and continues at the first slot after it has passed
-/// the last slot. Answers with three integers:
+/// Takes the first free slot. The search begins at the given slot, and wraps around after the last slot. Answers with
+/// three integers:
 ///
 /// ```text
 /// {1, b, slot}   taken, or the token has this slot already; then it gets at least this ttl
@@ -77,7 +77,8 @@ pub(crate) const TAKE_SLOT: Script = Script {
 /// Moves the token to another slot if that slot is free, and keeps the deadline. The script also removes an expired
 /// member from the new slot. If an expired member stayed in the slot, it could become live again when the clock is set
 /// back. Answers `1` if the token has the new slot, `0` if the token has no slot or has expired, and `-1` if another
-/// client has the new slot. The ttl is empty, and the fourth argument is the prefix of the member in the new slot.
+/// client has the new slot. The ttl argument is empty, and the fourth argument is the prefix of the member in the new
+/// slot.
 pub(crate) const MOVE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),

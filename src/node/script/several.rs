@@ -1,5 +1,5 @@
 //! The scripts of a lock on several resources. Each script works on all keys or on none, except that a release deletes
-//! every key that it finds.
+//! each key that contains the token.
 //!
 //! All of these scripts have the same keys and arguments. The keys are the names, and, if a marker is checked, the keys
 //! of the [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, and the marker,
@@ -11,7 +11,7 @@
 use super::{Script, end_unless_permitted};
 
 /// Takes all keys or none. A missing key is set. A key that already contains the token is kept for at least this ttl.
-/// Answers `1` if the keys are taken. Otherwise the script changes nothing. The answer is then `n + 1` if the n-th key
+/// Answers `1` if the keys were taken. Otherwise the script changes nothing. The answer is then `n + 1` if the n-th key
 /// belongs to another client or has another type, and `-n` if the user may not run the n-th of the commands after the
 /// marker on one of the keys. Without a ttl the script only checks the permissions:
 /// see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
@@ -58,7 +58,8 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
 };
 
 /// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if each key contains the token.
-/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl is empty.
+/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl argument is
+/// empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -73,8 +74,8 @@ pub(crate) const CONFIRM_SEVERAL: Script = Script {
 };
 
 /// Deletes each key that contains the token. Answers `1` if all keys contained the token, `-1` if a key belongs to
-/// another client, and `0` if a key did not exist. A key of another type counts as a key of another client. The script
-/// returns any other error after it has deleted the other keys.
+/// another client, and `0` if a key did not exist. A key of another type counts as a key of another client. If a read
+/// fails with any other error, the script returns this error after it has deleted the other keys.
 pub(crate) const RELEASE_SEVERAL: Script = Script {
     text: "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) \
            if v==t then n=n+redis.call('del',KEYS[i]) \

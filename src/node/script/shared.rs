@@ -1,4 +1,4 @@
-//! The scripts of a shared lock, some of which permits use too.
+//! The scripts of a shared lock. Permits use some of these scripts too.
 //!
 //! The holders are members of a sorted set under the name of the lock. A member consists of a prefix, which shows the
 //! kind of the holder, and the token. The score of a member is its deadline, in milliseconds of the server's clock.
@@ -14,8 +14,8 @@
 //!   never makes the deadline of such a member earlier.
 //! * A set that this library did not write counts as a key of another client, and is never changed. The scripts
 //!   recognise such a set if an expired member, or the last member, has another form, or if the last deadline is not a
-//!   whole number up to 9e15. Therefore the scripts remove expired members one by one. The scripts check the last
-//!   member first, because a set of another program may be large.
+//!   whole number up to 9e15. This check needs each expired member, so the scripts read and remove them one by one. The
+//!   scripts check the last member first, because a set of another program may be large.
 //!
 //! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
 //! barrier. The arguments are the token, the ttl, and the marker, which is empty if no marker is checked. The answers
@@ -82,7 +82,7 @@ macro_rules! read_deadline {
     };
 }
 
-/// Sets `b` to whether the answer counts, if a marker is checked.
+/// If a marker is checked, puts into `b` whether the answer counts.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -102,7 +102,7 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// True if the text `v` of an intent is a time.
+/// Is true if `v`, the text of an intent, is a time.
 macro_rules! is_time {
     () => {
         "type(v)=='string' and #v<17 and string.find(v,'^%d+$') "
@@ -110,9 +110,9 @@ macro_rules! is_time {
 }
 
 /// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
-/// the argument that lets a reader pass the intent, and `$before` runs before the first write.
+/// the argument that lets a reader join despite the intent, and `$before` runs before the first write.
 ///
-/// The function [`keeps_out`] describes at which ages the intent blocks readers.
+/// For the ages at which an intent blocks readers, see [`keeps_out`].
 macro_rules! add_reader {
     ($intent:literal, $passes:literal, $before:expr) => {
         concat!(
@@ -156,13 +156,14 @@ pub(super) use {
 
 /// Adds a reader. A reader that is already a member keeps the lock for at least this ttl. Answers `1` if the reader has
 /// the lock, and `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the
-/// exclusive lock. The intent of this caller blocks readers for two milliseconds less than the answer. After this time,
-/// readers may pass the intent, or the intent has expired. An answer of `-5` or less means that the user may not run
+/// exclusive lock. The intent of this caller blocks readers for as many milliseconds as the answer minus two. After
+/// this time, readers may join, or the intent has expired. An answer of `-5` or less means that the user may not run
 /// one of the commands after the fourth argument. For the first of these commands, the answer is `-5`. The script does
 /// nothing unless it takes the lock. Without a ttl the script only checks the permissions.
 ///
-/// The second key is the intent of the waiting caller: see [`LEAVE_INTENT`]. The reader passes the intent if the fourth
-/// argument is not empty, or if the reader is already a member. The further arguments are the commands to check.
+/// The second key is the intent of the waiting caller: see [`LEAVE_INTENT`]. The intent does not block the reader if
+/// the fourth argument is not empty, or if the reader is already a member. The further arguments are the commands to
+/// check.
 pub(crate) const TAKE_SHARED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -188,7 +189,7 @@ pub(crate) const LEAVE_INTENT: Script = Script {
     sha1: "b9f2a5ec3602e45fca5f8734263214709075812d",
 };
 
-/// The length of a window, in milliseconds.
+/// The length of a window in which readers may join despite an intent, in milliseconds.
 const WINDOW: u64 = 250;
 
 /// The age of an intent at which the first window begins, in milliseconds. At this age, readers that hold their locks
@@ -196,8 +197,8 @@ const WINDOW: u64 = 250;
 /// began. So the gap between two windows eventually becomes longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
-/// Returns for how many milliseconds an intent of this age still blocks readers. Readers pass the intent together, in
-/// windows of [`WINDOW`].
+/// Returns for how many milliseconds an intent of this age still blocks readers. The intent lets readers join together,
+/// in windows of [`WINDOW`].
 pub(crate) fn keeps_out(age: u64) -> u64 {
     let mut window = FIRST_WINDOW;
     while window.saturating_add(WINDOW) <= age {
@@ -229,8 +230,8 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
 };
 
 /// Answers how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM): see also
-/// `read_deadline`. Answers `0` if the member does not exist or has expired. The ttl is empty, and the fourth argument
-/// is the prefix of the member.
+/// `read_deadline`. Answers `0` if the member does not exist or has expired. The ttl argument is empty, and the fourth
+/// argument is the prefix of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -243,13 +244,13 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
     sha1: "2e379200fcd56c443c354f48849e7202d0792549",
 };
 
-/// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key. If
-/// live members are left, the key expires at the latest deadline of these members. Answers `1` if the member was
-/// removed, and `0` if it did not exist or had expired.
+/// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key.
+/// Otherwise, the key expires at the latest deadline of the remaining members. Answers `1` if the member was removed,
+/// and `0` if it did not exist or had expired.
 ///
 /// The arguments are the token and the prefix. If the token's permit is in another slot than the prefix says, the
 /// script also finds the permit there. With a third argument, the script only removes the permit from other slots. A
-/// node that runs such a script late must not remove the token from the slot that the permit has at that time.
+/// node may run such a script late, so the script must not remove the token from the slot that the permit has by then.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

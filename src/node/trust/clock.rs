@@ -2,28 +2,28 @@
 //!
 //! Keys expire by the server's wall clock. A forward step ends locks early, and the client notices nothing, because the
 //! connection and the server's identity do not change. However, the command `TIME` reads the server's clock, and the
-//! clock of this process is never stepped. So without a step, the difference between the two clocks changes only as
-//! fast as clocks drift.
+//! clock of this process is never stepped. So without a step of the server's clock, the difference between the two
+//! clocks changes only as fast as clocks drift.
 //!
 //! The engine sends `TIME` directly before a lock command, in the same write, at most once a second. So the answer to
 //! `TIME` arrives before the answer to the lock command. If the clock was stepped since the last `TIME`, the node's
-//! vote does not count even in this round. The engine does not ask a node for its time if the node gets no lock
-//! commands.
+//! answer to this lock command does not count either. The engine does not ask a node for its time if the node gets no
+//! lock commands.
 //!
-//! The server reads its time after the question is sent and before the answer is read. So each answer bounds the
-//! difference from both sides, no matter how long the answer takes. The bounds widen as fast as clocks drift. If two
-//! answers contradict each other, the clock was set in between, and the size of the contradiction is the size of the
-//! step. Small steps add up, because contradictory bounds are kept, and the contradiction shrinks only as the bounds
-//! widen.
+//! The server reads its time after this process sends the question, and before this process reads the answer. So each
+//! answer bounds the difference from both sides, no matter how long the answer takes. The bounds widen as fast as
+//! clocks drift. If two answers contradict each other, the clock was set in between. The size of the contradiction is
+//! the size of the step. Small steps add up, because contradictory bounds are kept. A contradiction shrinks only as
+//! fast as the bounds widen.
 //!
 //! # What is allowed
 //!
-//! The drift of a lock covers both the rates and the steps of the clocks while the lock's keys live. One fifth of the
-//! drift is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. After two
-//! seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no kernel
-//! slews a clock faster. The rest of the drift is for steps. The steps of one clock may add up to the step allowance of
-//! the shortest ttl that a caller has requested. Up to that sum, no lock with this ttl or a longer ttl has expired
-//! early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
+//! The drift that a lock allows for covers both the rates and the steps of the clocks while the lock's keys live. One
+//! fifth of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate.
+//! After two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because
+//! no kernel slews a clock faster. The rest of the drift covers steps. The steps of one clock may add up to the step
+//! allowance of the shortest ttl that a caller has requested. Up to that sum, no lock with this ttl or a longer ttl has
+//! expired early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
@@ -47,7 +47,7 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 const EVERY: Duration = Duration::from_secs(1);
 
 /// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was not asked
-/// during this pause, so any gain of its clock stayed undetected.
+/// during this pause, so the engine did not notice how far its clock gained.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -101,7 +101,7 @@ impl Clock {
         self.next = Instant::MAX;
     }
 
-    /// Records that the connection is lost, together with any open answer. The next connection asks for the time
+    /// Records that the connection is lost, so no answer is expected any more. The next connection asks for the time
     /// immediately.
     pub(crate) fn disconnected(&mut self) {
         if self.watched {
@@ -109,8 +109,8 @@ impl Clock {
         }
     }
 
-    /// Allows steps that add up to at most `steps`, or to [`SLACK`] if that is more. If the steps already exceed this
-    /// sum, the node is asked immediately.
+    /// Allows steps that add up to at most `steps`, or to [`SLACK`] if that is more. If the known steps already exceed
+    /// this sum, the node is asked immediately.
     pub(crate) fn allow(&mut self, steps: Duration) {
         self.allowed = nanos(steps.max(SLACK)).into();
         if self.next != Instant::MAX
@@ -247,7 +247,8 @@ mod tests {
         assert_eq!(steps(&[(0, 0, s), (day, day, day + 45 * s)]), 1);
     }
 
-    /// An earlier measurement may be too inexact for a shorter lock, so the node is asked again before that lock.
+    /// An earlier measurement may be too inexact for a lock with a shorter ttl, so the node is asked again before that
+    /// lock.
     #[test]
     fn a_shorter_lock_looks_at_what_is_known() {
         for (step, is_due) in [(15, false), (18, true)] {
@@ -268,8 +269,8 @@ mod tests {
         }
     }
 
-    /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds, and
-    /// the step after which the clock counts as stepped, if any.
+    /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds. The
+    /// last item is the step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
         let ms = SECOND / 1_000;

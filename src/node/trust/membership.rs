@@ -243,7 +243,7 @@ impl Membership {
         self.answered = now;
     }
 
-    /// Trusts the node, which ends its barrier. If the ttl of the known marker is at least `longest`, questions check
+    /// Trusts the node, and forgets its barrier. If the ttl of the known marker is at least `longest`, questions check
     /// this marker from now on.
     pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;

@@ -10,8 +10,9 @@
 //! | strict | unless the node is in quarantine, or its answer reports a wrong marker or a barrier | check the marker |
 //!
 //! A node that restarts without its data has forgotten its granted locks, and could vote for a second holder. Therefore
-//! the node is *quarantined* until every lock that it may have forgotten has expired. The engine still asks a node in
-//! quarantine, because its key blocks other clients, but its answers do not count.
+//! the node is *quarantined* until every lock that it may have forgotten has expired. The engine still sends lock
+//! commands to a node in quarantine, because a key there blocks other clients. But the answers of this node do not
+//! count.
 //!
 //! Each handshake identifies the server by its `run_id`, which changes at each start, and its `master_replid`, which
 //! changes at each promotion. If the `run_id` or the `master_replid` changes or becomes unreadable, the server counts
@@ -26,12 +27,12 @@
 //!
 //! # Not here
 //!
-//! The [`Node`](super::Node) sends the requests to join, and asks for the time.
+//! The [`Node`](super::Node) sends the requests to join, and asks the server for its time.
 //!
-//! A client cannot detect some losses from outside: a restart before the first handshake of a client that does not know
-//! the longest ttl, deleted keys, and a server that became a replica and then a master again between two questions.
-//! Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a replica of its own
-//! copy. With markers, the guard needs identities only for a server that was a replica of its own copy.
+//! A client cannot detect some losses from outside: deleted keys, and a server that became a replica and then a master
+//! again between two questions. A client that does not know the longest ttl cannot detect a restart before its first
+//! handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
+//! replica of a server that had copied its keys. With markers, the guard needs identities only for this last case.
 
 mod clock;
 pub(super) mod marker;
@@ -61,7 +62,7 @@ pub(crate) use membership::Mode;
 /// The length of a quarantine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The time until every lock has expired, by this clock.
+    /// The time until every lock has expired, by the clock of this process.
     pub(crate) span: Duration,
     /// Whether the longest ttl of all clients is known, so that the guard can use the uptime of a node at its first
     /// handshake.
@@ -78,15 +79,15 @@ pub(crate) struct Trust {
     /// Whether the server has refused a command because it was loading its data or was a replica. When the server
     /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
-    /// How long the server had been up at the first handshake, if this time was shorter than an assumed longest ttl.
-    /// Answers of a young server count immediately, although it may have forgotten locks.
+    /// How long the server had been up at the first handshake, if this was shorter than the assumed longest ttl. The
+    /// answers of such a server count immediately, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
     /// When the quarantine for a clock step ends.
     stepped_until: Instant,
-    /// This node, and the nodes of the configuration that were seen to be the same server. This set is kept for good,
-    /// because a server that restarts gets another `run_id` but keeps its names.
+    /// This node, and the nodes of the configuration that were seen to be the same server. Nodes are never removed from
+    /// this set, because a server that restarts gets another `run_id` but keeps its names.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
 }
@@ -183,8 +184,9 @@ impl Trust {
         self.kept_until_about(now, false)
     }
 
-    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means older
-    /// than any step of the node's clock, only a loss of data matters. A clock step does not make the node forget keys.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If `is_old` is set, the copy is older
+    /// than any step of the node's clock. A quarantine for such a step is then ignored, because a step does not make
+    /// the node forget keys.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -373,13 +375,13 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Keeps the node from voting until this time, or until the end of its current quarantine if that is later.
+    /// Quarantines the node until this time, or until the end of its current quarantine if that is later.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
 
-    /// Makes the node's answers count from now on. An operator vouches that every lock that the node has forgotten has
-    /// expired.
+    /// Makes the node's answers count from now on. An operator has vouched that every lock that the node has forgotten
+    /// has expired.
     pub(crate) fn lift(&mut self) {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;
@@ -395,7 +397,7 @@ impl Trust {
         (there.is_ready && there.open == 0).then_some(there.joined)
     }
 
-    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and no longer does.
+    /// Requires a marker with at least this longest ttl. Returns `true` if the node voted until now and no longer does.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.membership_mut();
         membership.is_some_and(|membership| membership.demand(longest))
@@ -449,8 +451,8 @@ mod tests {
         Trust::new(&Config::builder().node("a").config().expect("valid"))
     }
 
-    /// Runs these handshakes, each at its second. Returns when the node may vote after the last handshake, or `None` if
-    /// it may vote at once.
+    /// Runs these handshakes, each at the given second. Returns when the node may vote after the last handshake, or
+    /// `None` if it may vote immediately.
     fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
         let mut trust = observed();
         let mut last = 0;
@@ -495,7 +497,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, a young node may vote in spite of the assumed value, but reports name the node.
+        // If `max_ttl` was not set, a young node may vote in spite of the assumed value, but reports mention it.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {
             let mut trust = observed();

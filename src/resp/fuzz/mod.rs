@@ -84,7 +84,8 @@ pub fn fuzz_decode_torn(input: &[u8]) {
     }
 }
 
-/// Decodes any valid reply, and encodes what was read. This gives the same bytes, without attributes.
+/// Decodes any valid reply, and encodes the result. The encoded bytes must be the same, except that attributes are
+/// missing.
 #[doc(hidden)]
 pub fn fuzz_roundtrip(input: &[u8]) {
     let [whole, bare] = [true, false].map(|with_attributes| {
@@ -100,7 +101,7 @@ pub fn fuzz_roundtrip(input: &[u8]) {
     assert_eq!(only(&whole).1, bare);
 }
 
-/// Returns the reply in `bytes`, which must be exactly one: how it is printed, and how it is encoded.
+/// Returns the only reply in `bytes`, once as it is printed and once as it is encoded.
 fn only(bytes: &[u8]) -> (String, Vec<u8>) {
     let mut decoder = Decoder::new(Limits::default());
     let frame = decoder.decode(bytes).expect("valid").expect("complete");
@@ -136,7 +137,7 @@ pub(super) fn drain<'p>(
     (replies, Ok(torn))
 }
 
-/// Returns pieces of the lengths in `cuts`, again and again.
+/// Cuts the stream into pieces, and uses the lengths in `cuts` again and again.
 fn pieces<'s>(cuts: &[u8], mut stream: &'s [u8]) -> Vec<&'s [u8]> {
     let mut lengths = cuts.iter().cycle();
     let mut pieces = Vec::new();
@@ -202,7 +203,7 @@ fn double(double: f64) -> String {
     }
 }
 
-/// Writes the reply that the fuzzer's bytes determine. After the end of the bytes, every choice is the first option.
+/// Writes the reply that the fuzzer's bytes determine. When the bytes have ended, always chooses the first option.
 struct Choices<'a> {
     bytes: &'a [u8],
     out: Vec<u8>,
@@ -281,7 +282,7 @@ impl<'a> Choices<'a> {
         encode(&mut self.out, scalar);
     }
 
-    /// Writes an aggregate of fewer than `bound` items of this number of elements.
+    /// Writes an aggregate of fewer than `bound` items, each of which has `each` elements.
     fn items(&mut self, kind: u8, bound: u8, each: u8, depth: u8) {
         let length = self.byte() % bound;
         write::header(&mut self.out, kind, usize::from(length));

@@ -17,7 +17,7 @@ use crate::time::Instant;
 use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
-/// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation if its
+/// Handles the answer of `node` to a command that takes the keys for the claim of `key`. Returns the operation if its
 /// attempt is still in progress.
 #[inline(always)]
 pub(in crate::engine) fn take_answered(
@@ -39,7 +39,7 @@ pub(in crate::engine) fn take_answered(
             return None;
         }
         parts.nodes[node].grants += 1;
-        // While an attempt is open, every grant is recorded as one that counts. At the end of the attempt, the grants
+        // Records every grant as one that counts while the attempt is open. When the lock is handed out, the grants
         // that do not count are left out.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
@@ -81,7 +81,7 @@ impl Acquire {
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
             }
-            // The answer, which may be an error, belongs to an earlier attempt.
+            // Ignores an answer to an earlier attempt, even if it is an error.
             _ if matches!(request, Request::Question { claim, .. } if claim != self.claim) => {
                 return;
             }

@@ -37,8 +37,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// Returns why too few nodes answered: either too many nodes are down, or too many nodes are too far away to answer
-/// within half of the ttl.
+/// Returns why too few nodes answered: either too many are down, or too many are too far away to answer within half of
+/// the ttl.
 pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
@@ -52,8 +52,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, returns this reason,
-/// and the report says which nodes are down. The earlier answers of the nodes that are down then no longer matter.
+/// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, returns this as the
+/// reason. The report then says which nodes are down, instead of their earlier answers.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

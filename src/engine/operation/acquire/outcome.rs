@@ -41,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. The claim stays, and its timer is set.
+    /// Hands the lock out. Keeps the claim, and sets its timer.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,
@@ -57,7 +57,7 @@ impl Acquire {
             }
             Some(Special::Reading(reading)) => {
                 let is_permit = reading.slots.is_some();
-                // The operation may be in the queue again, and would get the next turn if it stayed there.
+                // Leaves the queue, which the operation may have joined again, so that it does not get another turn.
                 reading.step_out(self.place, &mut parts.queues);
                 parts.share(self.place, Some((cx.round.key, is_permit)), key);
                 self.place
@@ -90,7 +90,7 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// Passes the places of an acquisition of several resources to the claim of `key`.
+    /// After several resources were locked, passes their places to the claim of `key`.
     #[cold]
     fn hold_all(&self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
         for place in self.places() {

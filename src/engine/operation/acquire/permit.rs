@@ -11,7 +11,7 @@
 //! and asks the node for the right slot.
 //!
 //! A node that refuses an attempt reports when the first slot becomes free. Every attempt of a waiting caller also
-//! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of looks,
+//! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of checks,
 //! because a `PTTL` does not say whether a slot is free.
 //!
 //! # Guarantees
@@ -77,7 +77,8 @@ pub(super) struct Slots {
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in another slot than a majority. A node with this vote gives no other answer.
+/// The vote of a node that has the token in another slot than a majority. The attempt expects no other answer from a
+/// node with this vote.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
 /// The place of the token on one node.
@@ -167,7 +168,7 @@ impl Slots {
         })
     }
 
-    /// Returns a slot in which `quorum` of the `open` nodes have the token, with these nodes.
+    /// Returns a slot in which at least `quorum` of the `open` nodes have the token, and these nodes.
     fn same(&self, open: NodeSet, quorum: usize) -> Option<(u16, NodeSet)> {
         let to = self.moves_to();
         let is_left = |slot: u16| to.is_some_and(|to| to != slot);
@@ -179,7 +180,7 @@ impl Slots {
         })
     }
 
-    /// Returns the number of permits if too few nodes for a `quorum` may still have a free permit.
+    /// Returns the number of permits if fewer than `quorum` nodes may still have a free permit.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
@@ -414,7 +415,8 @@ impl Acquire {
         let Some(slots) = self.slots() else {
             return false;
         };
-        // If this engine has given back a permit since this attempt began, the attempt may have missed it.
+        // If this engine has released a permit since the attempt began, treats it as free, because the attempt may have
+        // missed it.
         let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {

@@ -1,7 +1,7 @@
 //! Takes a lock on several resources: the differences from a lock on one resource.
 //!
-//! A node takes all keys or none, so its vote applies to all keys. A node that refuses names one resource that is
-//! taken.
+//! A node takes all keys or none, so its vote applies to all keys. A node that refuses the request names one resource
+//! that is taken.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -43,7 +43,7 @@ impl Several {
         self.held.fill(number as u8 + 1);
     }
 
-    /// Returns the nodes that have reported a resource other than this resource, counted from 0.
+    /// Returns the nodes that have reported a resource other than `number`, which is counted from 0.
     pub(super) fn named_others(&self, number: usize) -> NodeSet {
         NodeSet::first(self.held.len()).filter(|node| {
             let named = usize::from(self.held[node.index()]);
@@ -71,7 +71,7 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that prevents the lock, if the resource is known. Also names the resource in
+    /// Returns the place of the resource that blocks the lock, if the resource is known. Also names the resource in
     /// `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {

@@ -2,9 +2,9 @@
 //!
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only after a refusal. The intent of a caller that waits for the exclusive lock blocks new readers, so that a series
-//! of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for a
-//! moment. Without these moments, a reader might wait for as long as earlier readers hold their locks. A node that
-//! refuses a reader reports when it will let readers pass again.
+//! of readers cannot delay the caller for ever. From time to time, the nodes admit readers for a moment in spite of the
+//! intent. Without these moments, a reader might wait for as long as earlier readers hold their locks. A node that
+//! refuses a reader reports when it will admit readers again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,8 +34,8 @@ pub(super) struct Reading {
     asks_at: Instant,
     /// The record of this reader in the queue, if it was refused while a contender waited.
     again: Option<WaiterKey>,
-    /// The slots of a permit, or `None` for a shared lock. An operation that wants a permit asks at the same time as
-    /// other operations, as a reader does.
+    /// The slots of a permit, or `None` for a shared lock. Like a reader, an operation that wants a permit asks at the
+    /// same time as others.
     pub(super) slots: Option<Slots>,
 }
 
@@ -110,7 +110,7 @@ impl Acquire {
     }
 
     /// Lets other operations ask at the same time, because this operation has asked the nodes. If a contender still
-    /// waits, this write has ended the contender's registrations on the nodes.
+    /// waits, makes it ask again, because the write has ended its registrations on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
@@ -134,8 +134,8 @@ impl Acquire {
         }
     }
 
-    /// Returns the time at which the reader asks again. The reader asks when the intents on a majority have ended or
-    /// let readers pass. If no majority has reported an intent, the reader asks at the end of the random `delay`.
+    /// Returns the time at which the reader asks again. The reader asks when a majority of the nodes may admit readers
+    /// again. If no majority has reported an intent, the reader asks at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -169,8 +169,8 @@ impl Acquire {
     }
 
     /// Puts the refused operation at the front of the queue, if another operation waits at the same place or this
-    /// engine holds the lock. Returns `true` if the operation was put into the queue. At the time `at`, the operation
-    /// asks again at the same time as other operations, if it may.
+    /// engine holds the lock. Returns `true` if the operation was put into the queue. From `at` on, a reader may ask
+    /// again at the same time as other operations.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -199,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// If readers may pass the contender's intent now, asks the nodes at the same time as the contender. Returns `true`
-    /// if the operation has asked.
+    /// If the nodes admit readers now in spite of the contender's intent, asks the nodes at the same time as the
+    /// contender. Returns `true` if the operation has asked.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;

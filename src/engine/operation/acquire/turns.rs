@@ -8,7 +8,7 @@
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
-//!   engine contends for one of its resources. An acquisition that makes only one attempt does not wait for such other
+//!   engine contends for one of them. An acquisition that makes only one attempt does not wait for such other
 //!   operations.
 //!
 //! # Not here
@@ -91,7 +91,8 @@ impl Acquire {
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. What the operation knows about another place is now out of date.
+    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because it becomes
+    /// outdated during the wait.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
@@ -135,7 +136,7 @@ impl Acquire {
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
         } else if self.passes_by(cx) {
-            // The operation asks the nodes at the same time as the contender.
+            // The operation now asks the nodes at the same time as the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {
@@ -151,7 +152,7 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is enough time to leave the lock to others for a while and then ask again.
+    /// Returns `true` if there is enough time to give way to others for a while and then ask again.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);

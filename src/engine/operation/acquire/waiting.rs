@@ -17,7 +17,7 @@ use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
 /// trips. The attempt begins while at least half of that time is left, because an attempt that is cut short reveals
-/// less than the previous attempt.
+/// less than the previous one.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
@@ -25,7 +25,7 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        // Some nodes have refused a reader, but the nodes that have not answered may still grant the lock.
+        // A refused reader asks again as soon as enough nodes may admit readers, instead of after the random delay.
         let delay = match after == Refusal::Held {
             true => self.kept_out_until(delay, cx),
             false => delay,
@@ -93,7 +93,7 @@ impl Acquire {
         cx.parts.leave_intent(now, place);
     }
 
-    /// Waits until the next attempt or look is due. If the operation's time has passed, ends the operation, perhaps
+    /// Waits until the next attempt or check is due. If the operation's time has passed, ends the operation, perhaps
     /// before its timer fires.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let end = self.rest_end(cx);
@@ -109,7 +109,7 @@ impl Acquire {
     }
 
     /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. If too few nodes have answered, the
-    /// wait has no such end, because then each attempt counts.
+    /// wait has no such end, because each attempt then counts as a try.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -146,7 +146,7 @@ impl Acquire {
                 let why = why_at_last(why, cx);
                 self.decide(Verdict::Refused(why), cx);
             }
-            // The operation made no attempt: it only waited, or left the lock to others.
+            // The operation made no attempt: it only waited, or gave way to others.
             Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
                 self.give_up_waiting(cx);
             }
@@ -188,8 +188,8 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt. The operation must have its turn, and [this engine must hold](Self::held_here) none of
-    /// its resources.
+    /// Makes another attempt. It must be the operation's turn, and [this engine must hold](Self::held_here) none of the
+    /// operation's resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         if cx.parts.claims.has_room() {
             cx.round.reset(cx.now, cx.parts);
@@ -203,7 +203,7 @@ impl Acquire {
     /// time are left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
-    /// still tries shortly before it gives up.
+    /// still makes an attempt shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {

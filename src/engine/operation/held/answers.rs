@@ -1,4 +1,4 @@
-//! Handles the answers of nodes to questions about held locks, from which claims learn.
+//! Records in the claims what nodes answer to questions about held locks.
 
 use crate::engine::claims::copy;
 use crate::engine::operation::acquire::permit::astray_on;
@@ -30,7 +30,7 @@ pub(in crate::engine) fn learn(
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, copy::Event::Has, gone_by, counts);
         }
-        // The node has not moved the token of the permit: the token is still in its old slot.
+        // The node has refused to move the token of the permit, which is still in its old slot.
         Vote::No if question == Question::Move && reply != Reply::Missing => {
             return astray_on(now, node, (key, true), parts);
         }

@@ -1,14 +1,14 @@
 //! Watches a resource: the [inspection](super) ends when the state of the nodes differs from the state that the caller
-//! knows. Each look asks every node for its state, and asks the node to report the next change of the key. If the state
-//! has not changed, the operation rests and asks no node. The operation asks again when a node reports a change or
-//! reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a node sends
-//! no notifications, or is connected but has not shown its state, the operation asks from time to time.
+//! knows. Each check asks every node for its state, and asks the node to report the next change of the key. If the
+//! state has not changed, the operation rests and asks no node. The operation asks again when a node reports a change
+//! or reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a node
+//! sends no notifications, or is connected but has not shown its state, the operation asks from time to time.
 //!
 //! # Guarantees
 //!
 //! * If all nodes send notifications and nothing changes, the engine sends nothing.
-//! * An outcome shows the state of the nodes after the last change that was reported before the look.
-//! * An answer to an earlier look does not count for the current look.
+//! * An outcome shows the state of the nodes after the last change that was reported before the check.
+//! * An answer to an earlier check does not count for the current check.
 //!
 //! # Not here
 //!
@@ -33,11 +33,11 @@ use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
-/// The delay between a change and the next look. A change reaches the nodes one by one, so this delay merges several
+/// The delay between a change and the next check. A change reaches the nodes one by one, so this delay merges several
 /// reports. The delay is longer than the rounding error of a key's remaining time.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How often a look may be delayed because a node has many commands to answer.
+/// How often a check may be delayed because a node has many commands to answer.
 const PUT_OFF_MAX: u32 = 10;
 
 /// See the [module](self).
@@ -49,7 +49,7 @@ pub(in crate::engine) struct Watch {
     key: Option<OperationKey>,
     /// Whether something may have changed since the nodes were asked.
     stirred: bool,
-    /// How often the next look was delayed.
+    /// How often the next check was delayed.
     put_off: u32,
     /// The nodes that have not answered the latest question.
     asked: NodeSet,

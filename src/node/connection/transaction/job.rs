@@ -1,7 +1,7 @@
 //! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! A script for the same work would give the same answer, so the layers above do not know which way was used. The work
-//! may concern several names. One bit stands for each name.
+//! A script for the same work would give the same answer, so the layers above need not know which way was used. The
+//! work may concern several names. Each name is represented by one bit.
 
 use core::time::Duration;
 
@@ -78,11 +78,11 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// Whether the work was withdrawn after it began, so it is not repeated if its transaction is aborted.
+    /// Whether the work was withdrawn after it began. It is then not repeated if its transaction is aborted.
     pub(super) withdrawn: bool,
     /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,
-    /// Whether the work was already repeated, because some of its keys ended in between.
+    /// Whether the work was already repeated because some of its keys had disappeared in between.
     pub(super) repeated: bool,
     /// Whether one `MSETEX` takes all keys without reading them first.
     at_once: bool,
@@ -120,8 +120,7 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with an invalid argument. Such a `PEXPIRE` makes the transaction fail if the user may not write the
-    /// key.
+    /// A `PEXPIRE` with an invalid argument. It makes the transaction fail if the user may not write the key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -152,8 +151,7 @@ impl Job {
         }
     }
 
-    /// Begins the work. `known` says whether `MSETEX` is known to be permitted. If `MSETEX` is permitted, it takes the
-    /// keys.
+    /// Begins the work. If `MSETEX` is `known` to be permitted, it takes the keys, unless they must be read first.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -163,7 +161,7 @@ impl Job {
         self.work.watches() && !self.at_once
     }
 
-    /// Makes the work read the keys first from now on, because the node refused `MSETEX`, which did nothing.
+    /// Makes the work read the keys first from now on, after the node has refused an `MSETEX` that did nothing.
     pub(super) fn read_first(&mut self) {
         self.reads_first = true;
     }
@@ -270,7 +268,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work returns any token, and fails with the server's error if the key has another type.
+    /// Returns `true` for an inspection, which returns any token, and reports the server's error if the key has another
+    /// type.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
@@ -282,7 +281,7 @@ impl Job {
         };
         let bit = 1 << number;
         match left {
-            // A key without an expiry would keep other clients out for ever.
+            // Does not overwrite a key without an expiry, because the new token would block other clients for ever.
             -1 if self.work == Work::Overwrite => {
                 self.seen.ours &= !bit;
                 self.seen.foreign |= bit;
@@ -324,8 +323,8 @@ impl Job {
     /// Returns `true` if the work writes nothing, because the reads have already given the answer or the node has
     /// refused the work.
     ///
-    /// A missing key is not enough for a release, because the node may run a delayed `SET` after the read. A write
-    /// command runs after a delayed `SET`.
+    /// A release also writes to a key that was missing, because the node may run a delayed `SET` after the read. The
+    /// write runs after such a `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -415,9 +414,9 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work must be repeated. One reason is that some of the keys to take ended between the read
-    /// and the write, for the first time. The other reason is that `MSETEX` has found keys, but no key of another
-    /// client.
+    /// Returns `true` if the work must be repeated. One reason is that some of the keys disappeared between the read
+    /// and the write, and the work was not repeated yet. The other reason is that `MSETEX` took nothing although no key
+    /// belongs to another client.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -454,14 +453,14 @@ impl Job {
                 _ => Reply::Foreign(foreign.trailing_zeros() as u8),
             }),
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
-            // The node may have some of the keys, so the result is an error that does not rule this out.
+            // The node may have set some of the keys, so the result is an error that does not rule this out.
             (_, Work::Take(_)) if self.may_be_done => Err(unknown),
             (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
                 Err(Refusal::Forbidden(Forbidden::Part))
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
-            // A key that was missing at first may have appeared before it was deleted.
+            // This includes a key that was missing at first, and appeared before it was deleted.
             (None, Work::Release) if done == self.all() => Ok(Reply::Done),
             (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),
@@ -475,7 +474,7 @@ impl Job {
         }
     }
 
-    /// Returns `yes` if all keys have the token.
+    /// Returns `yes` if all keys contain the token.
     fn of_token(&self, yes: Reply) -> Reply {
         match (self.seen.foreign, self.seen.missing) {
             (0, 0) => yes,

@@ -1,4 +1,4 @@
-//! Work without scripts takes several commands, namely `WATCH`, reads, and `MULTI` to `EXEC`.
+//! Work without scripts needs several commands, from `WATCH` and reads to `MULTI` and `EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -6,10 +6,10 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. As soon as no transaction is open, as much of this work as
-//! possible goes into a batch. One write watches and reads all keys of the batch, and another write changes the keys
-//! that contain our tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE`
-//! deletes the key. For a lock on several resources, each key is taken by a `SET` in the same transaction.
+//! Work waits in a queue until no transaction is open. Then as much of this work as possible goes into one batch. One
+//! write watches and reads all keys of the batch, and another write changes the keys that contain our tokens.
+//! Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key. For a
+//! lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
 //! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. On each connection,
 //! the first lock on several resources checks whether `MSETEX` is permitted. If `MSETEX` does not take the keys
@@ -22,8 +22,8 @@
 //! * A key is changed only if it did not belong to another client when it was read, and has not changed since. Between
 //!   `MULTI` and `EXEC`, the engine sends only the writes of one batch. An aborted `EXEC` changes nothing.
 //! * Before a `MULTI` with commands, the server must accept an empty `MULTI` in the same batch, because a server that
-//!   refuses `MULTI` would run the commands at once. With `MSETEX`, an earlier empty `MULTI` on the same connection is
-//!   enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
+//!   refuses `MULTI` would run the commands immediately. With `MSETEX`, an earlier empty `MULTI` on the same connection
+//!   is enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
 //!   become debts.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
 //! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
@@ -32,7 +32,7 @@
 //!
 //! # Not here
 //!
-//! Other modules request the work. The answers have the same meaning as answers of scripts.
+//! Other modules request the work. The answers have the same meaning as those of scripts.
 
 mod job;
 mod replies;
@@ -79,8 +79,7 @@ pub(crate) struct Transactions {
     /// The maximum number of jobs in the next batch. An abort halves this number.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown whether the user may run
-    /// `MSETEX`.
+    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown it.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,
@@ -171,14 +170,14 @@ impl Transactions {
         self.forbidden
     }
 
-    /// Returns `true` if a release whose claim satisfies `same` is unfinished.
+    /// Returns `true` if a release is unfinished, and `same` returns `true` for its claim.
     pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if a release whose claim satisfies `same` is not written yet, so a command that is sent now would
-    /// overtake it.
+    /// Returns `true` if a release is not written yet, and `same` returns `true` for its claim. A command that is sent
+    /// now would overtake such a release.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -253,7 +252,7 @@ impl Transactions {
         self.stage = Stage::Idle;
         self.expected.clear();
         self.sets_all = None;
-        // These answers were not passed on before the connection was closed.
+        // These jobs are done, but their answers were not passed on before the connection was closed.
         let done = self.done.drain(..).map(|done| (done.request, true));
         let gone = move |job: &Job| !may_be_done && job.is_untaken();
         let batch = self.batch.drain(..).filter(move |job| !gone(job));

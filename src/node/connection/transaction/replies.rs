@@ -38,7 +38,7 @@ impl Transactions {
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
             // The server has accepted an earlier `MULTI`, but refused this one. So it may have run the commands after
-            // this `MULTI`.
+            // this `MULTI`, and the connection must end.
             Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
@@ -98,7 +98,7 @@ impl Transactions {
         }
     }
 
-    /// Handles `value`, the reply to the command `verb`, which every job with watches needs.
+    /// Handles `value`, the reply to the command `verb`, on which every job with watches depends.
     fn check(&mut self, verb: &'static str, value: Value<'_>) {
         if is_ok(value) {
             return;

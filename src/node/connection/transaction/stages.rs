@@ -15,7 +15,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Transactions {
-    /// Continues with the next stage, because all commands of the current stage are answered.
+    /// Continues with the next stage, after all commands of the current stage were answered.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn go_on(&mut self, now: Instant, wire: &mut Wire) {
@@ -96,7 +96,7 @@ impl Transactions {
     fn finish_answered(&mut self) {
         let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
-            // The refusal may concern one key among many, so each piece of work is tried alone.
+            // The refusal may concern one key among many, so each job is tried alone.
             let mut batch = core::mem::take(&mut self.batch);
             self.most = 1;
             while let Some(mut job) = batch.pop() {
@@ -166,8 +166,8 @@ impl Transactions {
         (self.batch, self.steps) = (batch, steps);
     }
 
-    /// Finishes the rest of the batch after the last stage. If some keys of a lock ended in between, tries again to
-    /// take the lock.
+    /// Finishes the rest of the batch after the last stage. If some keys of a lock disappeared in between, tries again
+    /// to take the lock.
     fn finish_all(&mut self) {
         let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
