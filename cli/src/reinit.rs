@@ -51,7 +51,7 @@ pub(crate) struct Args {
 /// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let nodes = &args.connect.nodes;
-    // Only a strict guard uses markers.
+    nodes.check_markers()?;
     let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {

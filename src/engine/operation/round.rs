@@ -400,7 +400,7 @@ impl Round {
             .map(|((label, node), ballot)| {
                 let (outcome, latency) = said(ballot);
                 NodeReport::new(Arc::clone(label), outcome, latency)
-                    .in_words(node.handshake.words_of(outcome))
+                    .in_words(node.words_of(outcome))
                     .met(node.trust.met_young)
             })
             .collect();
