@@ -201,11 +201,11 @@ impl Membership {
 
     /// Returns the text that belongs to this outcome, if the marker explains it.
     pub(in crate::node) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
-        let explains = match outcome {
+        let explains = if let NodeOutcome::Quarantined { until } = outcome {
             // Each answer of the node moves the end of its barrier a little.
-            NodeOutcome::Quarantined { until } => until <= self.barrier?.saturating_add(BELIEVED),
-            NodeOutcome::Unusable(why) => self.other == Some(why),
-            _ => false,
+            until <= self.barrier?.saturating_add(BELIEVED)
+        } else {
+            self.other.map(NodeOutcome::Unusable) == Some(outcome)
         };
         self.words.as_ref().filter(|_| explains)
     }
