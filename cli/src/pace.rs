@@ -87,7 +87,8 @@ fn quarantined(node: &NodeStatus) -> String {
 pub(crate) struct Pace {
     /// Whether to report every node that does not vote, and not only a node that has voted and is now in quarantine.
     is_verbose: bool,
-    /// Whether to report a fault and a quarantine of each node. Each is reported once, until the node votes again.
+    /// For each node, whether to report its next fault, and whether to report its next quarantine. Both are reported
+    /// again after the node has voted.
     wanted: Vec<[bool; 2]>,
 }
 
@@ -97,7 +98,8 @@ impl Pace {
         Self { is_verbose, wanted }
     }
 
-    /// Writes a line for each node that does not vote, unless it was reported. Call this function from time to time.
+    /// Writes a line for each node that has stopped voting since the last call. With `--verbose`, the first call also
+    /// reports nodes that have never voted. Call this function from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);

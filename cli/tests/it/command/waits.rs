@@ -105,7 +105,7 @@ fn a_node_that_does_not_vote_while_the_command_runs_is_told_to_who_asks() {
     urls[2] = cluster[2].url_with("nobody:wrong");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let end = folder.path().join("end").display().to_string();
-    let script = "while ! [ -e $1 ]; do sleep 0.02; done";
+    let script = "n=0; while ! [ -e $1 ] && [ $n -lt 3000 ]; do n=$((n + 1)); sleep 0.02; done";
     let words = ["run", "report", "-v", "--trust", "--", "sh", "-c", script];
     let (mut told, mut errors) = going(command(&urls, words.into_iter().chain(["sh", &end])));
     assert!(line(&mut errors).starts_with("shearline: report: took the lock in "));
