@@ -97,8 +97,8 @@ pub(crate) struct Nodes {
     /// Guard: off, observed [default] or strict.
     ///
     /// A node that has restarted may have forgotten locks. The restart guard prevents such a node from voting.
-    #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
-    guard: Guard,
+    #[arg(long, value_name = "GUARD", value_enum)]
+    guard: Option<Guard>,
 
     /// Name of the group, for --guard strict.
     #[arg(long, value_name = "NAME", default_value = "default")]
@@ -198,7 +198,7 @@ impl Nodes {
         let builder = Redlock::builder()
             .nodes(urls)
             .without_scripts(self.without_scripts == Some(true))
-            .restart_guard(self.guard.into())
+            .restart_guard(self.guard().into())
             .group(&self.group)
             .max_ttl(self.max_ttl())
             .node_timeout(self.node_timeout)
@@ -240,17 +240,32 @@ impl Nodes {
         self.max_ttl.unwrap_or(MAX_TTL)
     }
 
+    fn guard(&self) -> Guard {
+        self.guard.unwrap_or(Guard::Observed)
+    }
+
+    /// Fails if the user gave a guard that uses no markers. Without `--guard`, a command that writes markers uses
+    /// `strict`.
+    pub(crate) fn check_markers(&self) -> Result<(), Failure> {
+        if self.guard.is_none_or(|guard| guard == Guard::Strict) {
+            return Ok(());
+        }
+        let what = "only clients with --guard strict use the markers that reinit writes: give --guard strict, or do \
+                    without reinit";
+        Err(Failure::new(Status::Configuration, what))
+    }
+
     /// If the user gave no `--max-ttl`, sets the longest ttl of any client to the longest ttl that a marker contains.
     ///
     /// A client with a longer ttl than a marker raises the ttl in the marker, and then no client gets a lock until that
     /// ttl has passed. So this function reads the markers with a handle that has a very short ttl. The function waits
     /// for slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
-        if self.guard != Guard::Strict && self.group != "default" {
+        if self.guard() != Guard::Strict && self.group != "default" {
             let what = "a group needs markers: give --guard strict too";
             return Err(Failure::new(Status::Configuration, what));
         }
-        if self.guard != Guard::Strict || self.max_ttl.is_some() {
+        if self.guard() != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
         let twice = self.connect_timeout.saturating_mul(2);

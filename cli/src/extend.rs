@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use shearline::ExtendError;
+
 use crate::duration;
 use crate::failure::Failure;
 use crate::held::{self, Held, detached};
@@ -50,12 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     // the nodes has said how long its keys will live.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
-        false => guard.confirm().map_err(Failure::from),
+        false => guard.confirm(),
     };
-    let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
+    let extended = confirmed.and_then(|()| guard.extend(args.ttl));
     // Detaches the lock even after an error, because dropping the guard would release the lock.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
-    let extended = extended.map_err(held::lost);
+    let extended = extended.map_err(|error| held::lost(error, ExtendError::report));
     let printed = extended.and_then(|()| lock::print("extend", args.format, &lock));
     printed.map(|()| Status::Success)
 }

@@ -1,15 +1,16 @@
 //! A lock that the command reads as text, from an argument or from stdin.
 
 use std::io::{self, IsTerminal as _};
-use std::thread;
 use std::time::{self, Duration};
+use std::{fmt, thread};
 
 use clap::Args;
-use shearline::{Instant, Lock, LockGuard, NodeState, NodeStatus, Redlock};
+use shearline::{Instant, Lock, LockGuard, NodeOutcome, NodeState, NodeStatus, Redlock, Report};
 
 use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
+use crate::status::Status;
 
 /// The pause between two checks of whether the remaining nodes have answered.
 const LOOK: Duration = Duration::from_micros(500);
@@ -58,17 +59,23 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. Nodes on which the lock was never taken seem to have lost its
-/// keys. So if keys are missing, the message also says that the user may have given the wrong nodes.
-pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
-    let mut failure = error.into();
-    if failure.message.contains(" without its key") {
-        for clause in [" was lost: ", " was no longer held: "] {
-            let both = clause.replace(": ", ", or was taken on other nodes: ");
-            failure.message = failure.message.replacen(clause, &both, 1);
+/// Returns the failure of an extension or a release. If the user names other nodes than those of the lock, they seem to
+/// have lost the keys, so the message also names this cause.
+pub(crate) fn lost<E: fmt::Display + Into<Failure>>(
+    error: E,
+    report: fn(&E) -> Option<&Report>,
+) -> Failure {
+    let nodes = report(&error).map(Report::nodes).unwrap_or_default();
+    let is_missing = nodes.iter().any(|it| it.outcome == NodeOutcome::Missing);
+    let (short, long) = (format!("{error}"), format!("{error:#}"));
+    let failure = error.into();
+    match long.strip_prefix(&short) {
+        Some(rest) if is_missing && failure.status == Status::Lost => {
+            let message = format_args!("{short}, or was taken on other nodes{rest}");
+            Failure::new(failure.status, message)
         }
+        _ => failure,
     }
-    failure
 }
 
 /// Detaches a lock from this process.

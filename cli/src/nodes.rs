@@ -18,7 +18,7 @@ use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::json::{self, joined, millis};
 use crate::output::{self, BAD, Format, GOOD, count, item, painted};
-use crate::pace;
+use crate::pace::{self, reason};
 use crate::status::Status;
 use crate::trial::{self, Lock, Trial};
 
@@ -372,22 +372,6 @@ impl Node {
         });
         joined([object, self.trial.object(), counted.unwrap_or_default()])
     }
-}
-
-/// Returns why a node does not vote, in words for an operator.
-fn reason(node: &NodeStatus) -> String {
-    let words = node.words.as_ref().map(|words| format!(" ({words})"));
-    let reason = match node.state {
-        NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "in quarantine, because it may have forgotten locks: it votes in {} (or now, with --trust for `run` and \
-             `lock`, but only if no client can still hold an earlier lock)",
-            duration::shown(pace::wait(left)),
-        ),
-        NodeState::Down(reason) => in_words(reason),
-        NodeState::Unusable(reason) => in_words(reason),
-        _ => "no answer yet".to_owned(),
-    };
-    reason + &words.unwrap_or_default()
 }
 
 /// Returns `true` if the memory is so full that the node may soon refuse to write.

@@ -1,6 +1,6 @@
-//! The pace at which operators may restart nodes. A node that has restarted does not vote until every lock that it may
-//! have forgotten has expired. If another node restarts meanwhile, too few nodes may vote, and then clients cannot
-//! extend their locks.
+//! Nodes that do not vote, and the pace at which operators may restart nodes. A node that has restarted does not vote
+//! until every lock that it may have forgotten has expired. If another node restarts meanwhile, too few nodes may vote,
+//! and then clients cannot extend their locks.
 
 use std::time::Duration;
 use std::{mem, thread};
@@ -8,6 +8,7 @@ use std::{mem, thread};
 use shearline::{NodeState, NodeStatus, Redlock};
 
 use crate::duration;
+use crate::failure::in_words;
 use crate::json::millis;
 use crate::output::{BAD, NOTE, complain, count};
 
@@ -55,38 +56,84 @@ pub(crate) fn wait(left: Duration) -> Duration {
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
 }
 
-/// Warns about restarts of nodes while a long command runs.
-#[derive(Debug, Default)]
+/// Returns why a node does not vote, in words for an operator.
+pub(crate) fn reason(node: &NodeStatus) -> String {
+    let words = node.words.as_ref().map(|words| format!(" ({words})"));
+    let reason = match node.state {
+        NodeState::Quarantined { left } if !left.is_zero() => {
+            return format!(
+                "in quarantine, because {}: it votes in {} (or now, with --trust for `run` and `lock`, but only if no \
+                 client can still hold an earlier lock)",
+                quarantined(node),
+                duration::shown(wait(left)),
+            );
+        }
+        NodeState::Suspect => "it does not answer".to_owned(),
+        NodeState::Down(reason) => in_words(reason),
+        NodeState::Unusable(reason) => in_words(reason),
+        _ => "no answer yet".to_owned(),
+    };
+    reason + &words.unwrap_or_default()
+}
+
+/// Returns why a node is in quarantine.
+fn quarantined(node: &NodeStatus) -> String {
+    let words = node.words.as_deref();
+    in_words(words.unwrap_or("it may have forgotten locks"))
+}
+
+/// Warns about nodes that do not vote while a long command runs.
+#[derive(Debug)]
 pub(crate) struct Pace {
-    /// Whether each node has voted since the last warning about it.
-    voted: Vec<bool>,
+    /// Whether to report every node that does not vote, and not only a node that has voted and is now in quarantine.
+    is_verbose: bool,
+    /// For each node, whether to report its next fault, and whether to report its next quarantine. Both are reported
+    /// again after the node has voted.
+    wanted: Vec<[bool; 2]>,
 }
 
 impl Pace {
-    /// Writes a line for each node that has voted and is now in quarantine. The caller should call this function
-    /// repeatedly.
+    pub(crate) fn new(is_verbose: bool) -> Self {
+        let wanted = Vec::new();
+        Self { is_verbose, wanted }
+    }
+
+    /// Writes a line for each node that has stopped voting since the last call. With `--verbose`, the first call also
+    /// reports nodes that have never voted. Call this function from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);
         let votes = votes.count();
-        self.voted.resize(nodes.len(), false);
-        for (node, voted) in nodes.iter().zip(&mut self.voted) {
-            if node.state == NodeState::Ready {
-                *voted = true;
-            } else if left(node.state).is_some() && mem::take(voted) {
-                let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
-                let why = "it may have forgotten locks";
-                let (style, danger) = match votes <= nodes.len() / 2 {
-                    true => (BAD, ", so the lock may be lost"),
-                    false => (NOTE, ""),
-                };
-                let votes = format!("{votes} of {} vote now{danger}", count(nodes.len(), "node"));
-                let line =
-                    format!("{name}: {address} does not vote, because {why}; {votes}; {advice}");
-                // A separate thread writes the line, because a slow reader would block the supervision of the command.
-                // If the thread cannot start, the line is lost.
-                drop(thread::Builder::new().spawn(move || complain(style, line)));
-            }
+        self.wanted.resize(nodes.len(), [self.is_verbose; 2]);
+        for (node, wanted) in nodes.iter().zip(&mut self.wanted) {
+            let (why, advice) = match node.state {
+                NodeState::Ready => {
+                    *wanted = [self.is_verbose, true];
+                    continue;
+                }
+                NodeState::Quarantined { .. }
+                    if left(node.state).is_some() && mem::take(&mut wanted[1]) =>
+                {
+                    let advice = advice(&nodes).map(|advice| format!("; {advice}"));
+                    (format!(", because {}", quarantined(node)), advice)
+                }
+                NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_)
+                    if mem::take(&mut wanted[0]) =>
+                {
+                    (format!(": {}", reason(node)), None)
+                }
+                _ => continue,
+            };
+            let (address, advice) = (&node.address, advice.unwrap_or_default());
+            let (style, danger) = match votes <= nodes.len() / 2 {
+                true => (BAD, ", so the lock may be lost"),
+                false => (NOTE, ""),
+            };
+            let votes = format!("{votes} of {} vote now{danger}", count(nodes.len(), "node"));
+            let line = format!("{name}: {address} does not vote{why}; {votes}{advice}");
+            // A separate thread writes the line, because a slow reader would block the supervision of the command.
+            // If the thread cannot start, the line is lost.
+            drop(thread::Builder::new().spawn(move || complain(style, line)));
         }
     }
 }

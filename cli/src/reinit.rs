@@ -51,6 +51,7 @@ pub(crate) struct Args {
 /// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let nodes = &args.connect.nodes;
+    nodes.check_markers()?;
     // Selects the strict guard, because only this guard uses markers.
     let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;

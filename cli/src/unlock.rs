@@ -1,6 +1,7 @@
 //! `shearline unlock`: releases a lock that a script holds.
 
 use serde_json::json;
+use shearline::UnlockError;
 
 use crate::failure::Failure;
 use crate::held::{self, Held};
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let released = guard.unlock();
     // Waits for nodes that are still connecting, because they need the release too.
     args.held.connect.nodes.settled(&redlock);
-    let released = released.map_err(held::lost)?;
+    let released = released.map_err(|error| held::lost(error, UnlockError::report))?;
     if args.format.json {
         let fields = json!({ "deleted": released.deleted });
         let object = object("unlock", [named("resource", &resource), fields]);

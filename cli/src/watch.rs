@@ -49,6 +49,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
+    /// Hides extensions.
+    #[arg(short, long)]
+    quiet: bool,
+
     #[command(flatten)]
     format: Format,
 
@@ -73,9 +77,11 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         let told = wait(watch.changed(), check)?.expect("the handle is open");
         let change = seen.change(&told, before.get(), now());
         let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
-        // Skips a repeated line without a holder, because only the nodes changed. If a line with a holder repeats, the
-        // lock was extended.
-        if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
+        // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the nodes
+        // changed.
+        let is_hidden = args.quiet && change == Some("extended");
+        let is_repeated = told.holders().is_empty() && last.as_ref() == Some(&text);
+        if is_hidden || !args.format.json && is_repeated {
             continue;
         }
         let fields = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });

@@ -130,7 +130,7 @@ impl Nodes {
             let identity = node.handshake.identity();
             let membership = node.trust.membership();
             let state = node.state(now);
-            let words = node.handshake.words_of(outcome_of(now, state));
+            let words = node.words_of(outcome_of(now, state));
             NodeStatus {
                 address: Arc::clone(label),
                 state,

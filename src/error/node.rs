@@ -251,8 +251,8 @@ pub enum Unusable {
     /// the floors again; until then, the handle repairs no node.
     #[error(
         "it has no counter floor for fencing tokens, and too many other nodes have none either: these nodes were never \
-         used for tokens, or lost their data together; if no token can be larger than the time, give them floors with \
-         `Redlock::trust_nodes`"
+         used for tokens, or lost their data together; when no client can still hold an earlier lock, use \
+         `Redlock::trust_nodes` once; if a clock was set back, first make the store accept smaller tokens"
     )]
     NoFloor,
     /// The node has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written

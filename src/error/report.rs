@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -409,7 +409,7 @@ impl Report {
         for node in self.nodes() {
             let words = match node.outcome == NodeOutcome::Granted {
                 true => granted.into(),
-                false => self.words_of(node),
+                false => node.text(self.0.now),
             };
             match said.iter_mut().find(|(others, _)| *others == words) {
                 Some((_, addresses)) => addresses.push(&node.address),
@@ -423,19 +423,6 @@ impl Report {
             one => format!("{} {words}", one.concat()),
         });
         said.collect::<Vec<_>>().join("; ")
-    }
-
-    fn words_of(&self, node: &NodeReport) -> String {
-        if let NodeOutcome::Quarantined { until } = node.outcome
-            && self.0.now < until
-        {
-            let left = Span(until.saturating_since(self.0.now)).rounded_up();
-            let more = node.addition();
-            return format!(
-                "in quarantine for another {left}, because it may have forgotten locks{more}"
-            );
-        }
-        node.to_string()
     }
 
     /// Returns how many of the needed nodes said yes, and the answer of each node.
@@ -511,8 +498,8 @@ pub struct NodeReport {
     /// The resource that the node names as held by another client, if a lock on several resources was not taken.
     pub resource: Option<Box<[u8]>>,
     /// The reason as a text. The text comes from the server if the server refuses with an unknown error, or from
-    /// `Builder::credentials` if the provider has failed. The text is printable, has at most 240 characters, and never
-    /// quotes the answer to a login.
+    /// `Builder::credentials` if the provider has failed. If the marker of the node explains the outcome, this handle
+    /// has written the text. The text is printable, has at most 240 characters, and never quotes the answer to a login.
     pub words: Option<Arc<str>>,
     /// How long the server had been up when this handle first connected, if it was less than a minute. `None` if you
     /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted from the beginning, although
@@ -545,6 +532,18 @@ impl NodeReport {
         Self { words, ..self }
     }
 
+    /// Returns the outcome and its addition. A quarantine says how long it lasts after `now`, and why.
+    fn text(&self, now: Instant) -> String {
+        let NodeOutcome::Quarantined { until } = self.outcome else {
+            return format!("{}{}", self.outcome, self.addition());
+        };
+        let left = until.saturating_since(now);
+        let left = (!left.is_zero()).then(|| format!(" for another {}", Span(left).rounded_up()));
+        let left = left.unwrap_or_default();
+        let why = self.words.as_deref().unwrap_or(MAY_HAVE_FORGOTTEN);
+        format!("in quarantine{left}, because {why}")
+    }
+
     /// Returns the text that follows the outcome: the resource, or the words of the server. If the key is missing or
     /// has another token, the text may say that the server may have forgotten a lock before this handle first
     /// connected.
@@ -566,6 +565,9 @@ impl NodeReport {
         }
     }
 }
+
+/// The reason for a quarantine, unless a text explains it.
+const MAY_HAVE_FORGOTTEN: &str = "it may have forgotten locks";
 
 /// The answer of one node, or why there is none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -615,7 +617,7 @@ impl NodeOutcome {
 /// Writes the outcome and the words of the server, without the address.
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.outcome, self.addition())
+        f.write_str(&self.text(Instant::MAX))
     }
 }
 
@@ -652,9 +654,7 @@ impl fmt::Display for NodeOutcome {
             Self::Refused(error) => write!(f, "refused: {}", error.advised()),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => {
-                f.write_str("in quarantine, because it may have forgotten locks")
-            }
+            Self::Quarantined { .. } => write!(f, "in quarantine, because {MAY_HAVE_FORGOTTEN}"),
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("not waited for"),
         }
@@ -669,6 +669,7 @@ mod tests {
     use super::*;
     use crate::error::{ExtendError, LockError};
     use alloc::borrow::ToOwned as _;
+    use alloc::string::ToString as _;
 
     const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
 
@@ -902,12 +903,17 @@ mod tests {
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
-        // If several resources were requested, the error names the resource that another client holds.
+        // The resource that another client holds would read as a lock that the node has forgotten.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
-        let said =
-            "(a:1 in quarantine for another 41s, because it may have forgotten locks (a); b:2 ";
-        assert!(several.to_string().contains(said), "{several}");
+        assert_eq!(several.to_string(), report.to_string());
+        // A text is the reason, and does not follow another reason.
+        let mut because = report.clone();
+        because.0.nodes[0].words = Some("its name is a".into());
+        let said = because.to_string();
+        assert!(said.contains("(a:1 in quarantine for another 41s, because its name is a; b:2 "));
+        let node = because.nodes()[0].to_string();
+        assert_eq!(node, "in quarantine, because its name is a");
         let taken = format!("{:#}", LockError::NoQuorum(report.clone()));
         let ends = "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier \
         lock; check";

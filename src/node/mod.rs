@@ -29,6 +29,7 @@ mod script;
 mod send;
 mod trust;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -137,6 +138,14 @@ impl Node {
             (_, Trouble::Link(LinkFault::NotYet)) => NodeState::New,
             (_, Trouble::Link(_)) => NodeState::Connecting,
         }
+    }
+
+    /// Returns the text that belongs to this outcome. The text is about the marker, or comes from the server or the
+    /// provider of its credentials.
+    pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
+        let marker = self.trust.membership();
+        let of_marker = marker.and_then(|there| there.words_of(outcome));
+        of_marker.or_else(|| self.handshake.words_of(outcome))
     }
 
     /// Returns `true` if the node's votes count at `now`, as far as the engine knows.

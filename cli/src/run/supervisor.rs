@@ -92,7 +92,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
         args,
         redlock: handle.insert(redlock),
         signals: &signals,
-        pace: Pace::default(),
+        pace: Pace::new(args.acquire.verbose),
     };
     let mut ending = run.once_as_asked(by)?;
     while ending.goes_on {

@@ -423,7 +423,7 @@ impl Round {
                 let (outcome, latency) = said(self, node);
                 let node = &nodes[node];
                 NodeReport::new(Arc::clone(label), outcome, latency)
-                    .in_words(node.handshake.words_of(outcome))
+                    .in_words(node.words_of(outcome))
                     .met(node.trust.met_young)
             })
             .collect();

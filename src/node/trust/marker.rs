@@ -10,12 +10,13 @@
 //! * A marker is valid only if the script for joining a group could have written it.
 //! * A [barrier](Group::barrier) for a ttl lasts until every lock with that ttl has expired.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::config::Config;
-use crate::error::Unusable;
+use crate::error::{Shown, Unusable};
 use crate::limits::{GROUP_BYTES_MAX, TTL_HARD_MAX};
 use crate::quorum::{Drift, quorum_of};
 
@@ -41,6 +42,17 @@ impl Group {
 
     pub(crate) fn quorum(&self) -> usize {
         quorum_of(self.nodes)
+    }
+
+    /// Returns the text that names the group of a `marker` and this group. The name of a group is not a secret.
+    pub(super) fn beside(&self, marker: Option<&Marker>) -> Arc<str> {
+        let other = marker.map(|it| format!("its group is `{}`; ", Shown(it.group.as_bytes())));
+        let (other, own) = (other.unwrap_or_default(), Shown(self.name.as_bytes()));
+        let nodes = match self.nodes {
+            1 => "1 node".into(),
+            nodes => format!("{nodes} nodes"),
+        };
+        format!("{other}this client has {nodes} in the group `{own}`").into()
     }
 
     /// Returns the length of a barrier in milliseconds. When the barrier ends, every lock with a ttl of up to `longest`
@@ -154,6 +166,11 @@ mod tests {
         assert_eq!(marker.differs(&named), differs(true));
         let marker = Marker::read(b"1 r 60000 3 3 0 default").expect("it is one");
         assert!(marker.differs(&group(three())).is_some());
+        let (one, three) = (group(Config::builder().node("a")), group(three()));
+        let (one, three) = (one.beside(Some(&marker)), three.beside(None));
+        let own = "this client has 1 node in the group `default`";
+        assert_eq!(*one, format!("its group is `default`; {own}"));
+        assert_eq!(&*three, "this client has 3 nodes in the group `default`");
     }
 
     /// A barrier is longer than the ttl by at least a hundredth and 2 ms, and by more if the drift is larger.

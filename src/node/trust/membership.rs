@@ -11,6 +11,8 @@
 //!   has joined.
 //! * An operator's request is valid only for the connection on which it is sent.
 
+use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -30,12 +32,17 @@ use super::marker::{Group, Marker, UNREADABLE, whole_millis};
 /// another client in the meantime.
 const BELIEVED: Duration = Duration::from_secs(1);
 
+/// The reason for a barrier, if the node still has its data.
+const LONGER: &str = "a client has connected with a longer `Builder::max_ttl`";
+
 /// See the [module](self). Only a strict guard uses this type.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     group: Group,
     /// The marker with which the node has joined, as an argument in wire form.
     pub(super) marker: Vec<u8>,
+    /// The `run_id` in the marker.
+    run_id: String,
     /// The longest ttl in the marker.
     pub(crate) longest: Duration,
     /// The longest ttl in the last `JOIN`.
@@ -53,6 +60,8 @@ pub(crate) struct Membership {
     answered: Instant,
     /// The reason why the node belongs to another group, according to its last answer.
     pub(crate) other: Option<Unusable>,
+    /// The groups of the marker and of this handle if they differ, or the reason for the barrier if it is known.
+    words: Option<Arc<str>>,
 }
 
 /// The mode in which a node is asked to join.
@@ -155,6 +164,7 @@ impl Membership {
         };
         if let Some(other) = other {
             self.other = Some(other);
+            self.words = Some(self.group.beside(marker.as_ref()));
             return Err(Trouble::Unusable(other));
         }
         let marker = marker.filter(|marker| {
@@ -163,7 +173,9 @@ impl Membership {
                 && Some(marker.run_id.as_str()) == run_id
                 && (!last || self.asked <= marker.longest)
         });
-        self.longest = marker.ok_or(NONSENSE)?.longest;
+        let marker = marker.ok_or(NONSENSE)?;
+        self.words = self.why_barred(now, &marker);
+        (self.run_id, self.longest) = (marker.run_id, marker.longest);
         self.marker.clear();
         argument(&mut self.marker, text);
         self.other = None;
@@ -174,6 +186,28 @@ impl Membership {
             self.joined = true;
         }
         Ok(())
+    }
+
+    /// Returns the reason for a barrier that came with this `marker`. Returns `None` if the node may have forgotten
+    /// locks: it has another server than before, or the handle has not seen its last marker.
+    fn why_barred(&self, now: Instant, marker: &Marker) -> Option<Arc<str>> {
+        let is_barred = self.barrier.is_some_and(|until| now < until) && self.other.is_none();
+        match self.run_id == marker.run_id {
+            true if self.longest < marker.longest => Some(LONGER.into()),
+            true if is_barred => self.words.clone(),
+            _ => None,
+        }
+    }
+
+    /// Returns the text that belongs to this outcome, if the marker explains it.
+    pub(in crate::node) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
+        let explains = if let NodeOutcome::Quarantined { until } = outcome {
+            // Each answer of the node moves the end of its barrier a little.
+            until <= self.barrier?.saturating_add(BELIEVED)
+        } else {
+            self.other.map(NodeOutcome::Unusable) == Some(outcome)
+        };
+        self.words.as_ref().filter(|_| explains)
     }
 
     /// Returns the outcome for the report, if the answer does not count. `stale` says whether the question was sent

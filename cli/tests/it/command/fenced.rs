@@ -59,7 +59,8 @@ fn assert_refused(cluster: &Cluster) {
     let (told, report) = attempt(cluster, "off", &[]);
     let line = told.failed(78);
     assert!(line.contains("it has no counter floor"), "{line}");
-    assert!(line.contains("give them floors with `--trust`"), "{line}");
+    let once = "when no client can still hold an earlier lock, use `--trust` once; ";
+    assert!(line.contains(once), "{line}");
     assert_eq!(report.text("outcome"), "failed");
     assert_eq!(report.at("started"), &Value::Bool(false));
     assert_eq!(report.at("fencing_token"), &Value::Null);

@@ -192,7 +192,8 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
         "{held}"
     );
     shearline(&cluster, "lock report -n --trust").failed(75);
-    shearline(&cluster, &format!("extend {lock} --trust")).failed(74);
+    let lost = shearline(&cluster, &format!("extend {lock} --trust")).failed(74);
+    assert!(!lost.contains("other nodes"), "its keys are there: {lost}");
 
     let object = shearline(&cluster, "break report --guard off --yes --json").object();
     assert_eq!(
@@ -307,6 +308,10 @@ fn watch_tells_each_change() {
     let child = command(&cluster.urls(), ["watch", "report", "--guard", "off"]).spawn();
     let mut watching = Going(child.expect("the binary runs"));
     let mut lines = lines_of(&mut watching);
+    let child = command(&cluster.urls(), ["watch", "report", "--guard", "off", "-q"]).spawn();
+    let mut quiet = Going(child.expect("the binary runs"));
+    let mut without = lines_of(&mut quiet);
+    assert_eq!(without.next().expect("a line"), "report  free");
     let mut until = |begin: &str| {
         let line = lines.find(|line| line.starts_with(&format!("report  {begin}")));
         line.expect("it goes on")
@@ -324,6 +329,12 @@ fn watch_tells_each_change() {
     );
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
     until("released: free");
+    let without: Vec<_> = without
+        .take_while(|line| line != "report  released: free")
+        .collect();
+    assert!(without[0].starts_with("report  new holder: held by me, "));
+    let hidden = without.iter().all(|line| !line.contains("extended"));
+    assert!(hidden, "{without:?}");
     // The client that breaks a lock does not hold it.
     shearline(&cluster, "lock report --trust --ttl 20s --owner me").line();
     until("new holder: held by me, 1");
@@ -331,9 +342,18 @@ fn watch_tells_each_change() {
     until("broken: held by (broken) me, 1");
     shearline(&cluster, "break report --guard off --yes --now").done();
     until("released: free");
-    // A key that has expired may have been deleted a moment earlier.
-    cluster.at_once(0..3, &[b"SET", b"report", FOREIGN, b"PX", b"3000"]);
+    cluster.at_once(0..3, &[b"SET", b"report", FOREIGN, b"PX", b"50000"]);
     until("new holder: held by another, ");
+    // An operator deletes the keys and writes them again. This is neither a new holder nor an extension.
+    cluster.at_once(0..3, &[b"DEL", b"report"]);
+    until("released: free");
+    cluster.at_once(0..3, &[b"SET", b"report", FOREIGN, b"PX", b"3000"]);
+    let mut back = until("");
+    while !back.contains("held by another, ") {
+        back = until("");
+    }
+    assert!(back.starts_with("report  held by another, "), "{back}");
+    // A key that has expired may have been deleted a moment earlier.
     let mut ended = until("");
     while !ended.ends_with("free") {
         ended = until("");
@@ -602,14 +622,29 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     let asked = shearline(&cluster, "reinit").failed(64);
     assert!(asked.contains("--yes"), "{asked}");
     assert_eq!(fed(&cluster, "reinit", "y\n").status, 64); // Not a terminal.
+    for guard in ["observed", "off"] {
+        let line = format!("reinit --yes --guard {guard}");
+        let useless = shearline(&cluster, &line).failed(78);
+        assert!(useless.contains("give --guard strict, or do without reinit"));
+    }
+    for line in ["lock report --group other", "nodes --group other"] {
+        let refused = shearline(&cluster, line).failed(78);
+        let what = "shearline: a group needs markers: give --guard strict too";
+        assert_eq!(refused, what);
+    }
     cluster.assert_empty();
 
+    let done = shearline(&cluster, "reinit --yes --guard strict --max-ttl 10s").done();
+    let begin = "the group default now has 3 nodes; no client gets a lock for ";
+    let wait = done.strip_prefix(begin).expect("a barrier");
+    assert!(wait == "10s\n" || wait.starts_with("9."), "{wait}"); // Some of it may be over.
     let done = over(&urls[..1], "reinit --yes --trust").done();
     assert_eq!(done, "the group default now has 1 node\n");
     // The node belongs to another group now, so no client gets a lock. A single try may end before the node has said
     // so.
-    let other = shearline(&cluster, "lock report --guard strict --wait 60s").failed(78);
-    assert!(other.contains("`shearline reinit`"), "{other}");
+    let other = shearline(&cluster, "lock report --guard strict --wait 60s --ttl 5s").failed(78);
+    let groups = "or see `shearline reinit` (its group is `default`; this client has 3 nodes in the group `default`)";
+    assert!(other.contains(groups), "{other}");
     let done = shearline(&cluster, "reinit --yes --json").object();
     assert_eq!((done.number("nodes"), done.text("group")), (3, "default"));
     let behind = shearline(&cluster, "nodes --guard strict --json");

@@ -1,5 +1,6 @@
 //! The messages while a command waits for a lock, and nodes that come back meanwhile.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{ChildStderr, Command, Stdio};
 use std::time::Duration;
@@ -94,6 +95,35 @@ fn what_happens_to_the_lock_is_told_to_who_asks() {
     assert_eq!(released, "shearline: report, other: released the lock\n");
     assert!(told.0.wait().expect("it ends").success());
     cluster.assert_empty();
+}
+
+/// Each node is named once, also a node that has never voted.
+#[test]
+fn a_node_that_does_not_vote_while_the_command_runs_is_told_to_who_asks() {
+    let mut cluster = servers::three();
+    let mut urls = cluster.urls();
+    urls[2] = cluster[2].url_with("nobody:wrong");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let end = folder.path().join("end").display().to_string();
+    let script = "n=0; while ! [ -e $1 ] && [ $n -lt 3000 ]; do n=$((n + 1)); sleep 0.02; done";
+    let words = ["run", "report", "-v", "--trust", "--", "sh", "-c", script];
+    let (mut told, mut errors) = going(command(&urls, words.into_iter().chain(["sh", &end])));
+    assert!(line(&mut errors).starts_with("shearline: report: took the lock in "));
+    let [one, three] = [0, 2].map(|node| cluster[node].address_for_clients().to_string());
+    let said = line(&mut errors);
+    let begin = format!("shearline: report: {three} does not vote: it refuses the credentials; ");
+    assert!(said.starts_with(&begin), "{said}");
+    let votes = "`--password-file`; 2 of 3 nodes vote now\n";
+    assert!(said.ends_with(votes), "{said}");
+    cluster[0].kill();
+    let said = line(&mut errors);
+    let begin = format!("shearline: report: {one} does not vote: connection ");
+    assert!(said.starts_with(&begin), "{said}");
+    let votes = "; 1 of 3 nodes vote now, so the lock may be lost\n";
+    assert!(said.ends_with(votes), "{said}");
+    fs::write(&end, "").expect("a file");
+    assert_eq!(rest(errors), "", "the release is not confirmed");
+    assert!(told.0.wait().expect("it ends").success());
 }
 
 /// Without a terminal, the next holder is not told, but what is wrong with the nodes is.

@@ -92,8 +92,11 @@ fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
     let said = other(net.lock(four, TTL))[0];
     assert_eq!(said, NodeOutcome::Unusable(differs(false)));
     let named = net.client(builder(3).max_ttl(LONGEST).group("till"));
-    let said = other(net.lock(named, TTL))[0];
-    assert_eq!(said, NodeOutcome::Unusable(differs(true)));
+    let refused = net.lock(named, TTL);
+    let said = format!("{:#}", refused.as_ref().expect_err("it has another name"));
+    assert_eq!(other(refused)[0], NodeOutcome::Unusable(differs(true)));
+    let both = " (its group is `default`; this client has 3 nodes in the group `till`)";
+    assert!(said.contains(both), "{said}");
     assert_eq!(net.value(0, MARKER_KEY), before);
     let refused = Err(TrustFault::OtherGroup);
     assert_eq!(net.trust(named, 0), refused, "nor for an operator");

@@ -22,6 +22,41 @@ fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
     refusal(net.try_lock(short, Duration::from_secs(5)));
 }
 
+/// The nodes have forgotten nothing, and the client that knew their markers says so.
+#[test]
+fn a_barrier_for_a_longer_ttl_is_not_explained_by_a_loss() {
+    const LOSS: &str = "in quarantine for another 41s, because it may have forgotten locks";
+    let mut net = trusted(1);
+    let long = net.client(builder(3).max_ttl(2 * LONGEST));
+    refusal(net.try_lock(0, TTL));
+    let explained = |net: &mut Net, client| refusal(net.try_lock(client, TTL)).to_string();
+    let why = "each in quarantine for another 41s, because a client has connected with a longer `Builder::max_ttl`";
+    let said = explained(&mut net, 0);
+    assert!(said.contains(why), "{said}");
+    let said = explained(&mut net, long);
+    assert!(
+        said.contains(LOSS),
+        "it has never seen their markers: {said}"
+    );
+    net.reconnect(0);
+    net.pass(SECOND);
+    let status = net.clients[0].engine.node_statuses(net.now).next();
+    let words = status
+        .and_then(|status| status.words)
+        .expect("the same barrier");
+    assert!(words.starts_with("a client "), "{words}");
+    // A later barrier has its own reason.
+    net.pass(41 * SECOND);
+    let lock = net.try_lock(0, TTL).expect("the barriers are over");
+    net.release(0, lock);
+    for node in 0..3 {
+        net.admin(node, "FLUSHALL");
+    }
+    refusal(net.try_lock(0, TTL));
+    let said = explained(&mut net, 0);
+    assert!(said.contains(LOSS), "{said}");
+}
+
 /// The guard does not detect this, as its documentation says. The longer ttl was written to a majority, one node of
 /// which has forgotten it. A client that knows only a shorter ttl does not reach the other nodes that know it.
 #[test]
