@@ -226,29 +226,27 @@ mod tests {
     /// In a forked child, only a confirmed release has its outcome.
     #[test]
     fn a_task_that_is_polled_again_gets_the_outcome_unless_the_process_is_a_child() {
-        const DONE: Result<Released, UnlockError> = Ok(Released { deleted: 2 });
-        let table: [(fn() -> Stage, &str, &str); 6] = [
-            (|| Stage::None, "None", "Some(Err(Forked))"),
-            (|| Stage::Open(ROUND), "None", "Some(Err(Forked))"),
-            (acquired, "Acquired", "Some(Err(Forked))"),
-            (
-                || released(Err(UnlockError::Closed)),
-                "Released",
-                "Some(Err(Forked))",
-            ),
-            (
-                || Stage::Decided(Err(Refusal::Closed)),
-                "Closed",
-                "Some(Err(Forked))",
-            ),
-            (|| released(DONE), "Released", "Released"),
+        const FORKED: &str = "Some(Err(Forked))";
+        let unconfirmed = || released(Err(UnlockError::Closed));
+        let confirmed = || released(Ok(Released { deleted: 2 }));
+        let closed = || Stage::Decided(Err(Refusal::Closed));
+        let stages = [
+            ([Stage::None, Stage::None], ["None", FORKED]),
+            ([Stage::Open(ROUND), Stage::Open(ROUND)], ["None", FORKED]),
+            ([acquired(), acquired()], ["Acquired", FORKED]),
+            ([unconfirmed(), unconfirmed()], ["Released", FORKED]),
+            ([closed(), closed()], ["Closed", FORKED]),
+            ([confirmed(), confirmed()], ["Released", "Released"]),
         ];
-        for (stage, in_parent, in_child) in table {
-            for (is_child, expected) in [(false, in_parent), (true, in_child)] {
+        for (stages, expected) in stages {
+            for (is_child, (stage, expected)) in [false, true]
+                .into_iter()
+                .zip(stages.into_iter().zip(expected))
+            {
                 let slot = Slot::default();
-                slot.state.lock().stage = stage();
+                slot.state.lock().stage = stage;
                 let polled = format!("{:?}", slot.poll_again(|| is_child));
-                assert!(polled.contains(expected), "{:?}: {polled}", stage());
+                assert!(polled.contains(expected), "{is_child}: {polled}");
             }
         }
     }
