@@ -282,11 +282,11 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Returns the text that says where to find an ACL line with `command`. No ACL line contains `scan`, which is needed
-/// for counting counters but not for locks.
+/// Returns the text that says where to find an ACL line with `command`. No ACL line contains `scan` and `strlen`, which
+/// are needed for scans but not for locks.
 fn suffices(command: &str) -> &'static str {
     match command {
-        "scan" => "",
+        "scan" | "strlen" => "",
         _ => ", or use the ACL line in the manual (`shearline::manual::permissions`)",
     }
 }

@@ -391,6 +391,15 @@ impl Face {
         }
     }
 
+    pub(crate) fn names(&mut self, prefix: &str) -> Vec<(Vec<Box<[u8]>>, Option<NodeOutcome>)> {
+        let lists = match self {
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.names(prefix),
+            Self::Local(local) => local.names(prefix),
+            Self::Driver(_) => panic!("it has no such call"),
+        };
+        lists.expect("locks can have such names")
+    }
+
     pub(crate) fn check(&mut self) -> Result<(), OperatorError> {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.check(),
