@@ -21,19 +21,19 @@ pub(crate) const TEXTS: Texts = Texts::new(
 shearline list
 shearline list --json report: | jq -r .holder.owner",
     "\
-0  all held locks were printed; there may be none
+0  the list is complete, even if no lock is held
 1  there are too many names; or another failure, which stderr explains
 64
-69  too few nodes answered or listed all their names
+69  too few nodes voted, or listed all names in time
 78",
     "shearline(1), shearline-status(1), shearline-watch(1)",
 );
 
 /// Shows which locks are held, and by whom.
 ///
-/// Each lock is one line, or one object with --json, as from `watch`. The command asks each node for at most 1,000
-/// names that begin with PREFIX, and then inspects each name. For the names, a node scans all keys, 2,000 at a time
-/// and for ten seconds at most. The user needs the permissions +scan and +strlen.
+/// The command prints one line for each lock, or one object with --json. It asks each node for at most 1,000 names that
+/// begin with PREFIX, and then inspects the locks with these names. To find the names, each node scans all its keys,
+/// 2,000 at a time and for ten seconds at most. The user needs the permissions +scan and +strlen.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -92,7 +92,8 @@ fn inspect_each(redlock: &Redlock, names: &[&[u8]]) -> Vec<Result<Inspection, Op
     })
 }
 
-/// Fails if a majority of the nodes may have a lock that is in no list. Prints why lists are not complete.
+/// Prints why lists are not complete. Fails if a majority of the nodes has incomplete lists, because a held lock may then
+/// be in no list.
 fn complete(
     redlock: &Redlock,
     lists: impl Iterator<Item = Option<NodeOutcome>>,
@@ -119,7 +120,7 @@ fn complete(
         true => Ok(Status::Success),
         false => Err(Failure::new(
             status,
-            "a held lock may be missing in the list",
+            "a held lock may be missing from the list",
         )),
     }
 }

@@ -116,6 +116,7 @@ pub use contract::{Event, Extension, Input, NodeId, Output, Request, RoundId, Wa
 pub(crate) use contract::{Load, NodeStatus};
 #[cfg(feature = "std")]
 pub(crate) use operation::ListedNames;
+#[cfg(feature = "std")]
 pub(crate) use operation::patience::{distant_timeout, usual_timeout};
 
 /// The lock algorithm over N nodes. See the [module](self), [`Input`] and [`Output`].
