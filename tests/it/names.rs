@@ -2,12 +2,12 @@
 
 use shearline::{NodeOutcome, Unusable};
 
-use crate::face::{Which, at, over};
+use crate::face::{Listed, Which, at, over};
 use crate::scene::clusters;
 
 /// Returns the names that a node has listed completely.
 #[track_caller]
-fn all((names, why): &(Vec<Box<[u8]>>, Option<NodeOutcome>)) -> Vec<String> {
+fn all((names, why): &Listed) -> Vec<String> {
     assert_eq!(*why, None);
     let names = names
         .iter()
