@@ -21,7 +21,7 @@ fn the_names_on_each_node_are_listed_by_every_face_that_blocks() {
     not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
     for cluster in clusters() {
         let mut raws = cluster.raws();
-        raws[0].fill("other:", 20_000);
+        raws[0].fill("other:", 5_000);
         raws[0].fill(&format!("n:{}", "x".repeat(1_000)), 500);
         raws[1].fill("n:", 1_001);
         for (name, value) in [

@@ -609,6 +609,7 @@ fn list_shows_each_lock_that_is_held() {
     let reader: [&[u8]; 4] = [b"ZADD", b"read", until.as_bytes(), member];
     cluster.at_once(0..3, &reader);
     cluster[0].raw().set_px(b"copy", FOREIGN, MINUTE);
+    cluster[1].raw().set_px(b"copy", b"another", MINUTE);
     cluster.run("RPUSH list a");
     let listed = |line: &str| {
         let out = shearline(&cluster, line).done();
