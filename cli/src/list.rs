@@ -52,13 +52,8 @@ const AT_ONCE: usize = 16;
 
 /// Prints each held lock whose name begins with the prefix.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let prefix = args.prefix.as_bytes();
-    let config = args.nodes.builder()?.config()?;
-    if !prefix.is_empty() {
-        config.check_request(prefix, args.nodes.max_ttl())?;
-    }
     let redlock = args.nodes.connect()?;
-    let lists = redlock.names(prefix)?;
+    let lists = redlock.names(args.prefix.as_bytes())?;
     redlock.check().map_err(unanswered)?;
     let names: BTreeSet<_> = lists.iter().flat_map(|(names, _)| names).collect();
     let names: Vec<&[u8]> = names.into_iter().map(AsRef::as_ref).collect();
@@ -82,13 +77,14 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(status)
 }
 
+/// Inspects all these locks at the same time.
 fn inspect_each(redlock: &Redlock, names: &[&[u8]]) -> Vec<Result<Inspection, OperatorError>> {
     thread::scope(|scope| {
         let inspect = |name| scope.spawn(move || redlock.inspect(name));
         let inspecting: Vec<_> = names.iter().map(inspect).collect();
         let told = inspecting.into_iter().map(|it| it.join());
-        told.map(|told| told.expect("an inspection does not panic"))
-            .collect()
+        told.collect::<Result<_, _>>()
+            .expect("an inspection does not panic")
     })
 }
 

@@ -75,7 +75,7 @@ impl Node {
                     return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
                 let (token, members) = (&mut self.connection.token, &mut self.connection.members);
-                keep_token(request, (token, members, &mut self.connection.keys), value);
+                keep_token(request, token, members, &mut self.connection.keys, value);
                 let read = reply::read(request, value);
                 return self.answered(now, sent, request, read).map(Some);
             }
@@ -317,11 +317,9 @@ fn keep_words(
 #[inline(never)]
 fn keep_token(
     request: Request,
-    (kept, members, keys): (
-        &mut Option<OwnedToken>,
-        &mut Option<Box<[Member]>>,
-        &mut Option<Vec<Box<[u8]>>>,
-    ),
+    kept: &mut Option<OwnedToken>,
+    members: &mut Option<Box<[Member]>>,
+    keys: &mut Option<Vec<Box<[u8]>>>,
     value: Value<'_>,
 ) {
     if let Request::Name { .. }

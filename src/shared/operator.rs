@@ -255,8 +255,8 @@ impl Redlock {
     /// that is held throughout the call is listed by every node that has it. Names that begin with `shearline:` and
     /// keys that the user may not read are not listed.
     ///
-    /// The cost and the time limit are the same as for [`count_counters`](Self::count_counters), with two
-    /// microseconds more for each name. The call changes nothing on the nodes. The Redis user needs the permissions
+    /// The cost and the time limit are the same as for [`count_counters`](Self::count_counters), with about a
+    /// microsecond more for each name. The call changes nothing on the nodes. The Redis user needs the permissions
     /// `+scan` and `+strlen`, and for shared locks and permits `+zrange`.
     ///
     /// ```no_run
