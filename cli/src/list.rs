@@ -39,9 +39,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: Format,
 
-    /// First part of the names [default: all names].
-    #[arg(default_value = "", hide_default_value = true)]
-    prefix: OsString,
+    /// Beginning of the names [default: any].
+    prefix: Option<OsString>,
 
     #[command(flatten)]
     nodes: Nodes,
@@ -53,7 +52,7 @@ const AT_ONCE: usize = 16;
 /// Prints each held lock whose name begins with the prefix.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let redlock = args.nodes.connect()?;
-    let lists = redlock.names(args.prefix.as_bytes())?;
+    let lists = redlock.names(args.prefix.as_deref().unwrap_or_default().as_bytes())?;
     redlock.check().map_err(unanswered)?;
     let names: BTreeSet<_> = lists.iter().flat_map(|(names, _)| names).collect();
     let names: Vec<&[u8]> = names.into_iter().map(AsRef::as_ref).collect();
@@ -88,8 +87,8 @@ fn inspect_each(redlock: &Redlock, names: &[&[u8]]) -> Vec<Result<Inspection, Op
     })
 }
 
-/// Prints why lists are not complete. Fails if a majority of the nodes has incomplete lists, because a held lock may then
-/// be in no list.
+/// Prints for each incomplete list why it is incomplete. Fails if a majority of the lists is incomplete, because a held
+/// lock may then be in no list.
 fn complete(
     redlock: &Redlock,
     lists: impl Iterator<Item = Option<NodeOutcome>>,

@@ -78,8 +78,8 @@ use status::Status;
 
 /// A distributed lock over N independent Redis or Valkey masters.
 ///
-/// `run` runs a command while it holds a lock. `lock`, `extend` and `unlock` are for scripts. `status`, `watch`, `list`,
-/// `break`, `nodes`, `check` and `reinit` are for operators.
+/// `run` runs a command while it holds a lock. `lock`, `extend` and `unlock` are for scripts. `status`, `watch`,
+/// `list`, `break`, `nodes`, `check` and `reinit` are for operators.
 #[derive(Debug, Parser)]
 #[command(
     name = "shearline",

@@ -1,5 +1,5 @@
-//! Scans all keys of each node, for an operator. A scan either counts the counters of fencing tokens, or lists the names
-//! of locks.
+//! Scans all keys of each node, for an operator. A scan counts the counters of fencing tokens, or lists the names of
+//! locks.
 //!
 //! For each question, a node scans about two thousand keys, which takes a few milliseconds. The node answers with the
 //! number of counters or the names among these keys, and the cursor where it continues. The engine repeats the question

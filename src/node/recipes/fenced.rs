@@ -111,8 +111,8 @@ pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Ve
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
 
-/// Asks about the keys that the node scans in one step, from `cursor` on: how many are counters, or which are locks with
-/// this prefix.
+/// Asks about the keys that the node scans in one step, from `cursor` on. Without a prefix, asks how many keys are
+/// counters. With a prefix, asks which of the keys that begin with it are locks.
 pub(in crate::node) fn scan(cursor: u64, prefix: Option<&[u8]>) -> Vec<u8> {
     let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
     let script = prefix.map_or(&COUNT_COUNTERS, |_| &LIST_NAMES);
