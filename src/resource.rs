@@ -71,7 +71,7 @@ pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
 /// The prefix of the keys of this library that are not locks. No handle takes a lock with this prefix. Without this
 /// rule, a handle without the strict guard could lock a key that handles with the strict guard need.
-pub(crate) const RESERVED: &[u8] = b"shearline:";
+const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes. A token has 20 random bytes, new for every attempt, followed by the label of
 /// `Builder::owner` or `LockOptions::owner`. If a lock with a label is also fenced, its fencing token replaces the

@@ -8,8 +8,8 @@ use crate::embedded::call::{Call, Words};
 use crate::embedded::keyspace::{Millis, Value};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
-use crate::limits::{RESOURCE_BYTES_MAX, STRING_BYTES_MAX, TOKEN_BYTES_MAX};
-use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, RESERVED, WANTED_MARK};
+use crate::limits::{STRING_BYTES_MAX, TOKEN_BYTES_MAX};
+use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK, check_resource};
 use crate::resp::Decimal;
 
 use super::steps::{MOST, NO_NUMBER, TOO_FEW, is_digits, lua_number, numbers};
@@ -292,7 +292,7 @@ pub(super) fn list_names(run: &mut Call<'_>) -> Answer {
     let from: Option<u64> = from.and_then(|from| from.parse().ok());
     let from = from.ok_or(Refusal::fixed("ERR invalid cursor"))?;
     let is_lock = |key: &[u8], value: &Value| match value {
-        _ if key.len() > RESOURCE_BYTES_MAX || key.starts_with(RESERVED) => false,
+        _ if check_resource(key, None).is_err() => false,
         Value::Text(text) => (1..=TOKEN_BYTES_MAX).contains(&text.len()),
         Value::Members(_) => true,
     };

@@ -108,6 +108,7 @@ impl Operate for Scan {
         let prefix = &*cx.parts.settings.key_prefix; // Callers give names without this prefix.
         let names = self.keys.iter().map(|keys| {
             let names = keys.iter().filter_map(|key| key.strip_prefix(prefix));
+            let names = names.filter(|name| !name.is_empty());
             names.map(Box::from).collect()
         });
         let names = names.zip(why).collect();

@@ -283,7 +283,7 @@ fn names_are_listed_without_the_prefix_of_the_handle() {
         world.list(prefix);
         assert_eq!(world.take_all(), [[asked]; 3]);
         for node in 0..3 {
-            world.lists(node, ["app:n1", "n2", "app"], 0);
+            world.lists(node, ["app:n1", "n2", "app", "app:"], 0);
         }
         assert_eq!(world.listed(), vec![(vec![String::from("n1")], None); 3]);
     }

@@ -196,12 +196,12 @@ pub(crate) const LIST_NAMES: Script = Script {
     text: "local c,f,n=redis.pcall,string.find,2000 \
            local p,o,b,r=string.gsub(ARGV[2],'[%*%?%[%]\\\\]','\\\\%0')..'*' \
            repeat o,b,r={},0,redis.call('scan',ARGV[1],'match',p,'count',n) \
-           for _,k in ipairs(r[2]) do if #k<=1024 and f(k,'shearline:',1,true)~=1 then \
+           for _,k in ipairs(r[2]) do if k~='' and #k<=1024 and f(k,'shearline:',1,true)~=1 then \
            local l=c('strlen',k) if type(l)=='table' then \
            if f(l.err,'WRONGTYPE',1,true) then l=c('zrange',k,0,0)[1] and 1 or 0 \
            elseif f(l.err,' key',1,true) then l=0 else return -1 end end \
            if l>0 and l<85 then b=b+#k+16 \
            for i=1,#k+1,192 do o[#o+1]=string.sub(k,i,i+191) end end end end \
            n=(n-n%8)/8 until b<6e4 or n<1 return {0,o,r[1]}",
-    sha1: "829a53eb42c8abc38f063d7af222cb46a37e2d70",
+    sha1: "f2052c06381deecff3155d32796b8f6e17dc36ea",
 };

@@ -131,7 +131,7 @@ fn compare_counters(pair: &mut Pair, model: &mut Model) {
 fn compare_names(pair: &mut Pair, model: &mut Model) {
     let long = [191, 192, 193, 384, 1_024, 1_025].map(|len| "l".repeat(len));
     let names = "n:*a n:? n:[x] n:\\* n:xa shearline:n shearline".split(' ');
-    let names = names.chain(long.iter().map(String::as_str));
+    let names = names.chain(long.iter().map(String::as_str)).chain([""]);
     let values = [0, 1, 84, 85].map(|len| (format!("v:{len}"), "t".repeat(len)));
     let values = values.iter().map(|(name, value)| (&**name, &**value));
     let set = names.map(|name| (name, "t")).chain(values);
