@@ -11,7 +11,7 @@ use crate::clock;
 use crate::engine::breaking::{self, Broken};
 use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
-use crate::engine::{Engine, Event, NodeId, Request, RoundId, prolong};
+use crate::engine::{Engine, Event, ListedNames, NodeId, Request, RoundId, prolong};
 use crate::error::{
     ExtendError, LockError, NodeOutcome, Released, Report, TrustFault, UnlockError,
 };
@@ -112,6 +112,15 @@ pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOu
     match outcome {
         Ok(Ok(Event::CountersCounted { counters, .. })) => counters,
         _ => Vec::new(),
+    }
+}
+
+/// Returns the names on each node.
+pub(crate) fn listed(outcome: Awaited) -> Result<Vec<ListedNames>, OperatorError> {
+    match outcome {
+        Ok(Event::NamesListed { names, .. }) => Ok(names),
+        Ok(other) => unreachable!("the outcome of another operation: {other:?}"),
+        Err(report) => Err(OperatorError::NoQuorum(report)),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::engine::breaking::{Breaking, Broken};
 use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
-use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
+use crate::engine::{Engine, Event, ListedNames, NodeStatus, Request, RoundId};
 use crate::error::{ExtendError, LockError, NodeOutcome, Released, UnlockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -385,6 +385,15 @@ impl LocalRedlock {
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
         calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
+    }
+
+    /// Lists the names on each node that begin with `prefix`. See [`Redlock::names`](crate::Redlock::names).
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Redlock::names`](crate::Redlock::names).
+    pub fn names(&mut self, prefix: impl AsRef<[u8]>) -> Result<Vec<ListedNames>, OperatorError> {
+        calls::listed(self.ask(|engine, now| engine.names(now, prefix.as_ref()))?)
     }
 
     /// Returns the statistics of the handle: see [`Stats`]. The call costs some microseconds and allocations, and no

@@ -94,6 +94,7 @@ pub(crate) fn texts(command: &str) -> &'static Texts {
         "break" => &crate::break_lock::TEXTS,
         "status" => &crate::inspect::TEXTS,
         "watch" => &crate::watch::TEXTS,
+        "list" => &crate::list::TEXTS,
         "nodes" => &crate::nodes::TEXTS,
         "check" => &crate::nodes::CHECK_TEXTS,
         "reinit" => &crate::reinit::TEXTS,

@@ -14,7 +14,7 @@
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
 //! | `run` | a command that runs while a lock is held |
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
-//! | `inspect`, `watch` | who holds a lock |
+//! | `inspect`, `watch`, `list` | who holds a lock, and which locks are held |
 //! | `break_lock` | the end of a lock whose holder is gone or hangs |
 //! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how do they become a new group
 //! |
@@ -44,6 +44,7 @@ mod held;
 mod help;
 mod inspect;
 mod json;
+mod list;
 mod lock;
 mod mistyped;
 mod nodes;
@@ -78,7 +79,7 @@ use status::Status;
 /// A distributed lock over N independent Redis or Valkey masters.
 ///
 /// `run` runs a command while it holds a lock. `lock`, `extend` and `unlock` are for scripts. `status`, `watch`,
-/// `break`, `nodes`, `check` and `reinit` are for operators.
+/// `list`, `break`, `nodes`, `check` and `reinit` are for operators.
 #[derive(Debug, Parser)]
 #[command(
     name = "shearline",
@@ -100,6 +101,7 @@ enum Command {
     Break(break_lock::Args),
     Status(inspect::Args),
     Watch(watch::Args),
+    List(list::Args),
     Nodes(nodes::Args),
     Check(nodes::CheckArgs),
     Reinit(reinit::Args),
@@ -153,6 +155,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Break(args) => break_lock::run(args),
         Command::Status(args) => inspect::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::List(args) => list::run(args),
         Command::Nodes(args) => nodes::run(args),
         Command::Check(args) => nodes::check(args),
         Command::Reinit(args) => reinit::run(args),

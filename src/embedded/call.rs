@@ -178,12 +178,16 @@ impl Call<'_> {
         there
     }
 
-    /// Returns how many keys begin with `prefix`.
-    pub(super) fn count(&mut self, prefix: &[u8]) -> i64 {
+    /// Returns the keys that begin with `prefix`, with their values.
+    pub(super) fn beginning<'s>(
+        &'s mut self,
+        prefix: &'s [u8],
+    ) -> impl Iterator<Item = (&'s [u8], &'s Value)> {
         let now = self.now;
         let keys = self.database().range(prefix.to_vec()..);
-        let keys = keys.take_while(|(key, _)| key.starts_with(prefix));
-        keys.filter(|(_, entry)| !entry.is_over(now)).count() as i64
+        keys.take_while(|(key, _)| key.starts_with(prefix))
+            .filter(move |(_, entry)| !entry.is_over(now))
+            .map(|(key, entry)| (&**key, &entry.value))
     }
 
     fn changed(&mut self, key: &[u8]) {

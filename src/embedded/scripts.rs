@@ -12,10 +12,10 @@ mod steps;
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL,
     COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN,
-    LEAVE_INTENT, LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE,
-    RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED,
-    Script, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SHARED_FENCED, TAKE_SLOT,
-    TAKE_SLOT_FENCED,
+    LEAVE_INTENT, LIST_NAMES, LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER,
+    RELEASE, RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR,
+    SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SHARED_FENCED,
+    TAKE_SLOT, TAKE_SLOT_FENCED,
 };
 
 use names::{acquire, confirm, extend, release};
@@ -42,7 +42,7 @@ struct Known {
 type Run = fn(&mut Call<'_>) -> Answer;
 
 /// All scripts that the node knows.
-static KNOWN: [Known; 32] = [
+static KNOWN: [Known; 33] = [
     Known::new(&RELEASE, [1, 1], |run| release(run).map(Reply::Integer)),
     Known::new(&RELEASE_EACH, [0, 0], names::release_each),
     Known::new(&EXTEND, [1, 2], |run| extend(run).map(Reply::Integer)),
@@ -77,6 +77,7 @@ static KNOWN: [Known; 32] = [
     Known::new(&LOOK_AT_FLOOR, [1, 2], fencing::look_at_floor),
     Known::new(&REPAIR_FLOOR, [1, 3], fencing::repair_floor),
     Known::new(&COUNT_COUNTERS, [0, 1], fencing::count_counters),
+    Known::new(&LIST_NAMES, [0, 2], fencing::list_names),
 ];
 
 impl Known {

@@ -3,6 +3,8 @@
 
 pub(super) mod tracking;
 
+use std::collections::BTreeSet;
+use std::format;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::string::{String, ToString};
@@ -14,7 +16,8 @@ use super::flavour::Flavour;
 use super::session::Session;
 use super::store::Store;
 use super::{EmbeddedNode, Memory};
-use crate::node::{EXTEND, RELEASE};
+use crate::limits::{REPLY_BYTES_MAX, RESOURCE_BYTES_MAX};
+use crate::node::{EXTEND, LIST_NAMES, RELEASE};
 use crate::resp;
 use crate::time::Instant;
 
@@ -34,7 +37,7 @@ impl World {
         }
     }
 
-    /// The reply to a line of words. `R` and `E` stand for the scripts, `r` and `e` for their
+    /// The reply to a line of words. `R`, `E` and `L` stand for the scripts, `r` and `e` for their
     /// digests, CR LF is shown as `|`.
     fn reply(&mut self, line: &str) -> String {
         let words: Vec<&[u8]> = line
@@ -42,6 +45,7 @@ impl World {
             .map(|word| match word {
                 "R" => RELEASE.text.as_bytes(),
                 "E" => EXTEND.text.as_bytes(),
+                "L" => LIST_NAMES.text.as_bytes(),
                 "r" => RELEASE.sha1.as_bytes(),
                 "e" => EXTEND.sha1.as_bytes(),
                 word => word.as_bytes(),
@@ -141,6 +145,35 @@ fn replies_are_spelled_as_the_protocol_has_them() {
             "
         ));
     }
+}
+
+/// Other keys come and go between the replies.
+#[test]
+fn names_are_listed_in_several_replies() {
+    let mut world = World::new();
+    let name = |number: u32| format!("{number:0>RESOURCE_BYTES_MAX$}");
+    let names: BTreeSet<String> = (0..120).map(name).collect();
+    for name in &names {
+        world.reply(&format!("set {name} t"));
+    }
+    let (mut listed, mut cursor) = (BTreeSet::new(), String::from("0"));
+    for other in 200..203 {
+        let reply = world.reply(&format!("eval L 0 {cursor} 0"));
+        assert!(reply.len() < REPLY_BYTES_MAX);
+        let texts = reply
+            .split('|')
+            .filter(|it| !it.starts_with(['*', ':', '$']));
+        let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+        let (next, pieces) = texts.split_last().unwrap();
+        let text = pieces.concat();
+        let places = (0..text.len()).step_by(RESOURCE_BYTES_MAX);
+        listed.extend(places.map(|at| text[at..at + RESOURCE_BYTES_MAX].to_string()));
+        cursor = next.to_string();
+        world.reply(&format!("del {}", name(other - 1)));
+        world.reply(&format!("set {} t", name(other)));
+    }
+    assert_eq!(cursor, "0");
+    assert!(names.is_subset(&listed));
 }
 
 #[test]

@@ -27,12 +27,12 @@ use super::breaking::Breaking;
 use super::inspection::Inspection;
 use super::operation::Kind;
 use super::operation::acquire::Acquire;
-use super::operation::counters::CountCounters;
 use super::operation::held::{LockQuestion, Verdict};
 use super::operation::inspect::Inspect;
 use super::operation::inspect::watch::Watch;
 use super::operation::overwrite::Overwrite;
 use super::operation::reinit::{self, Reinit};
+use super::operation::scan::Scan;
 use super::{Engine, Request, RoundId};
 
 impl Engine {
@@ -526,15 +526,31 @@ impl Engine {
     /// Begins to count the fencing-token counters on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply, because each count blocks an operator, so only a few counts are
+    /// The limit on open operations does not apply to scans, because each scan blocks an operator, so only a few scans are
     /// ever open.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
     )]
     pub(crate) fn count_counters(&mut self, now: Instant) -> RoundId {
-        let kind = Kind::CountCounters(CountCounters::new(now, &self.work.parts));
+        let kind = Kind::Scan(Scan::new(now, None, &self.work.parts));
         self.work.begin(now, Duration::ZERO, None, kind)
+    }
+
+    /// Begins to list the names on all nodes that begin with `prefix`. The outcome is
+    /// an [`Event::NamesListed`](super::Event::NamesListed). See `Redlock::names`.
+    #[cfg_attr(
+        not(any(feature = "std", test)),
+        expect(dead_code, reason = "only handles list names")
+    )]
+    pub(crate) fn names(&mut self, now: Instant, prefix: &[u8]) -> Result<RoundId, OperatorError> {
+        let settings = &self.work.parts.settings;
+        let prefix = match prefix {
+            [] => settings.key_prefix.to_vec(),
+            _ => settings.key(prefix, None)?.into_owned(),
+        };
+        let kind = Kind::Scan(Scan::new(now, Some(&prefix), &self.work.parts));
+        Ok(self.work.begin(now, Duration::ZERO, None, kind))
     }
 
     // ----- calls of the driver -----------------------------------------------------------------

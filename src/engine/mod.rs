@@ -115,6 +115,8 @@ pub(crate) use contract::prolong;
 pub use contract::{Event, Extension, Input, NodeId, Output, Request, RoundId, Wake};
 pub(crate) use contract::{Load, NodeStatus};
 #[cfg(feature = "std")]
+pub(crate) use operation::ListedNames;
+#[cfg(feature = "std")]
 pub(crate) use operation::patience::{distant_timeout, usual_timeout};
 
 /// The lock algorithm over N nodes. See the [module](self), [`Input`] and [`Output`].

@@ -84,7 +84,7 @@ impl Operations {
             | Kind::Reinit(_)
             | Kind::Repair(_)
             | Kind::GiveFloors(_)
-            | Kind::CountCounters(_) => 0,
+            | Kind::Scan(_) => 0,
         });
         places.sum()
     }
@@ -526,6 +526,6 @@ fn count_cancelled(kind: &Kind, stats: &mut Stats) {
         | Kind::Reinit(_)
         | Kind::Repair(_)
         | Kind::GiveFloors(_)
-        | Kind::CountCounters(_) => {}
+        | Kind::Scan(_) => {}
     }
 }

@@ -7,6 +7,7 @@
 //! * Each answer is returned together with the restart guard's decision on whether it counts.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::error::LinkFault;
 use crate::invariant::Must;
@@ -74,7 +75,7 @@ impl Node {
                     return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
                 let (token, members) = (&mut self.connection.token, &mut self.connection.members);
-                keep_token(request, token, members, value);
+                keep_token(request, token, members, &mut self.connection.keys, value);
                 let read = reply::read(request, value);
                 return self.answered(now, sent, request, read).map(Some);
             }
@@ -310,14 +311,15 @@ fn keep_words(
     }
 }
 
-/// Keeps the token or the holders that `value` names, if `request` asks for them. If a single holder is named, its
-/// token later counts as the token in the key.
+/// Keeps the token, the holders or the keys that `value` names, if `request` asks for them. If a single holder is named,
+/// its token later counts as the token in the key.
 #[cold]
 #[inline(never)]
 fn keep_token(
     request: Request,
     kept: &mut Option<OwnedToken>,
     members: &mut Option<Box<[Member]>>,
+    keys: &mut Option<Vec<Box<[u8]>>>,
     value: Value<'_>,
 ) {
     if let Request::Name { .. }
@@ -328,6 +330,8 @@ fn keep_token(
     {
         *kept = reply::token_in(value).map(OwnedToken::new);
         *members = reply::holders_in(value);
+    } else if let Request::Scan { .. } = request {
+        *keys = reply::keys_in(value);
     }
 }
 

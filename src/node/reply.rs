@@ -5,10 +5,11 @@
 //! consequences.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
-use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX};
+use crate::limits::{FENCING_TOKEN_MAX, STRING_BYTES_MAX, TOKEN_BYTES_MAX};
 use crate::quorum::Vote;
 use crate::resp::Value;
 
@@ -34,9 +35,9 @@ pub(crate) enum Reply {
     /// The key contains the token, and expires after the given time. If the command replaces the token, the key may
     /// contain the new one.
     Kept(Duration),
-    /// The given number of the scanned keys are counters. The count continues at `cursor`. A cursor of zero means that
-    /// the count is complete.
-    Counted { counters: u32, cursor: u64 },
+    /// The given number of the scanned keys are counters. The scan continues at `cursor`. A cursor of zero means that
+    /// the scan is complete.
+    Scanned { counters: u32, cursor: u64 },
     /// The counter floor is in repair under the given nonce.
     InRepair(u64),
     /// The key does not exist.
@@ -79,7 +80,7 @@ impl Reply {
             | Self::Number(_)
             | Self::Slot(_)
             | Self::NumberedSlot { .. }
-            | Self::Counted { .. } => (Vote::Yes, NodeOutcome::Granted),
+            | Self::Scanned { .. } => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
             Self::Foreign(_) | Self::Intent(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
             Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
@@ -189,12 +190,20 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             _ => None,
         }
         .map(Read::from),
-        Request::Count { .. } => {
-            let (counters, _, cursor) = three(value)?;
+        Request::Scan { .. } => {
+            if value.as_integer() == Some(-1) {
+                let command = "strlen";
+                return Some(Reply::lacks(Unusable::Permission { command }).into());
+            }
+            let (counters, keys, cursor) = scanned(value)?;
+            let mut keys = keys.as_items().into_iter().flat_map(|keys| keys.iter());
+            if keys.any(|key| key.as_bytes().is_none()) {
+                return None;
+            }
             let cursor = cursor.as_bytes()?;
             let counters = u32::try_from(counters).ok()?;
             let cursor = core::str::from_utf8(cursor).ok()?.parse().ok()?;
-            Some(Reply::Counted { counters, cursor }.into())
+            Some(Reply::Scanned { counters, cursor }.into())
         }
         Request::Why { .. } => {
             let missing = forbidden_to_extend(value.as_integer()?);
@@ -410,12 +419,31 @@ fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
 
 /// Returns two integers and the item after them, if `value` contains exactly these three items.
 pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
+    let (first, second, third) = scanned(value)?;
+    Some((first, second.as_integer()?, third))
+}
+
+/// Returns an integer and the two items after it, if `value` contains exactly these three items.
+fn scanned(value: Value<'_>) -> Option<(i64, Value<'_>, Value<'_>)> {
     let items = value.as_items()?;
     let mut items = items.iter();
     let first = items.next()?.as_integer()?;
-    let second = items.next()?.as_integer()?;
-    let third = items.next()?;
+    let (second, third) = (items.next()?, items.next()?);
     items.next().is_none().then_some((first, second, third))
+}
+
+/// Returns the keys in the answer to [`LIST_NAMES`](super::script::LIST_NAMES). Returns `None` if the answer lists no
+/// keys.
+pub(super) fn keys_in(value: Value<'_>) -> Option<Vec<Box<[u8]>>> {
+    let (mut keys, mut key) = (Vec::new(), Vec::new());
+    for piece in scanned(value)?.1.as_items()?.iter() {
+        let piece = piece.as_bytes()?;
+        key.extend_from_slice(piece);
+        if piece.len() < STRING_BYTES_MAX {
+            keys.push(core::mem::take(&mut key).into());
+        }
+    }
+    Some(keys)
 }
 
 /// Returns the holders in the answer to an inspection. Returns `None` if the answer names a token, or if the key is no

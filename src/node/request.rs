@@ -111,8 +111,8 @@ pub(crate) enum Request {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// Asks how many counters of fencing tokens exist.
-    Count {
+    /// Asks how many counters of fencing tokens exist, or which locks.
+    Scan {
         /// The operation that asks.
         operation: OperationKey,
     },
@@ -162,7 +162,7 @@ impl Request {
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }
-            | Self::Count { .. }
+            | Self::Scan { .. }
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Why { .. }
@@ -189,7 +189,7 @@ impl Asker {
             Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
-            | Request::Count { .. }
+            | Request::Scan { .. }
             | Request::Release { .. }
             | Request::Probe { .. }
             | Request::Why { .. }

@@ -591,9 +591,16 @@ impl Node {
         }
     }
 
-    /// Asks how many counters exist: see [`fenced::count`].
-    pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
-        self.send(now, Request::Count { operation }, &fenced::count(cursor));
+    /// Asks for counters or names: see [`fenced::scan`].
+    pub(crate) fn scan(
+        &mut self,
+        now: Instant,
+        operation: OperationKey,
+        cursor: u64,
+        prefix: Option<&[u8]>,
+    ) {
+        let command = fenced::scan(cursor, prefix);
+        self.send(now, Request::Scan { operation }, &command);
     }
 }
 

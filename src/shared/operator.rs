@@ -15,7 +15,7 @@ use crate::engine::breaking::{Breaking, Broken};
 use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
-use crate::engine::{self, Engine, NodeStatus, RoundId};
+use crate::engine::{self, Engine, ListedNames, NodeStatus, RoundId};
 use crate::error::NodeOutcome;
 
 impl Redlock {
@@ -239,6 +239,46 @@ impl Redlock {
             self.shared()
                 .run(&Arc::default(), Times::now(Wait::Forever), ask),
         )
+    }
+
+    /// Lists the names on each node that begin with `prefix`, so that an operator can [`inspect`](Self::inspect) locks
+    /// whose names are unknown. An empty prefix lists all names.
+    ///
+    /// Returns for each node, in the order of the configuration, the names, and the reason why the node may have more
+    /// names. The reason is `None` if the list is complete. Each list has at most 1,000 names, in the order of their
+    /// bytes. If a node has more names, the reason is [`NodeOutcome::Pending`]. If the handle has a
+    /// [`key_prefix`](crate::Builder::key_prefix), lists contain only keys with this prefix, and the names do not
+    /// include it.
+    ///
+    /// A node lists the keys that may be locks: strings that are not longer than any token, and sorted sets. A listed
+    /// name may belong to another program, to a lock that no majority holds, or to a lock that has just ended. A lock
+    /// that is held throughout the call is listed by every node that has it. Names that begin with `shearline:` and
+    /// keys that the user may not read are not listed.
+    ///
+    /// The cost and the time limit are the same as for [`count_counters`](Self::count_counters), with about a
+    /// microsecond more for each name. The call changes nothing on the nodes. The Redis user needs the permissions
+    /// `+scan` and `+strlen`, and for shared locks and permits `+zrange`.
+    ///
+    /// ```no_run
+    /// # use std::collections::BTreeSet;
+    /// # use shearline::Redlock;
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let lists = redlock.names("invoice:")?;
+    /// let names: BTreeSet<_> = lists.into_iter().flat_map(|(names, _)| names).collect();
+    /// for name in names {
+    ///     println!("{}: {}", name.escape_ascii(), redlock.inspect(&name)?);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperatorError::Invalid`] if no lock can have such a name. Also returns [`OperatorError::Forked`]
+    /// and [`OperatorError::Closed`]. An error means that nothing was sent.
+    pub fn names(&self, prefix: impl AsRef<[u8]>) -> Result<Vec<ListedNames>, OperatorError> {
+        let ask = |engine: &mut Engine, now| engine.names(now, prefix.as_ref());
+        let shared = self.shared();
+        calls::listed(shared.run(&Arc::default(), Times::now(Wait::Forever), ask)?)
     }
 
     /// Returns the statistics of this handle and its clones: see [`Stats`]. The result is empty in a forked child, and

@@ -171,6 +171,9 @@ pub(crate) enum Held {
     Lock(Lock),
 }
 
+/// The names that a node has listed, and the reason why there may be more.
+pub(crate) type Listed = (Vec<Box<[u8]>>, Option<NodeOutcome>);
+
 impl Face {
     /// Takes locks until each node that is ready has granted one, if no scripts are used: a node is first asked how it
     /// releases locks, and the first lock may be granted without a node that answers late.
@@ -389,6 +392,15 @@ impl Face {
             Self::Local(local) => local.count_counters(),
             Self::Driver(_) => panic!("it has no such call"),
         }
+    }
+
+    pub(crate) fn names(&mut self, prefix: &str) -> Vec<Listed> {
+        let lists = match self {
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.names(prefix),
+            Self::Local(local) => local.names(prefix),
+            Self::Driver(_) => panic!("it has no such call"),
+        };
+        lists.expect("locks can have such names")
     }
 
     pub(crate) fn check(&mut self) -> Result<(), OperatorError> {

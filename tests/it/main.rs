@@ -33,6 +33,7 @@ mod executor;
 mod face;
 mod harness;
 mod holders;
+mod names;
 mod namespaces;
 mod orphans;
 mod parts;

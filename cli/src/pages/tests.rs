@@ -101,7 +101,7 @@ fn options_that_name_the_nodes_are_the_same_everywhere() {
     assert_eq!(of_run.len(), 14, "a line for each: {of_run:?}");
     let blocks = pages().into_iter().filter_map(|name| block_of(&name));
     let blocks: Vec<_> = blocks.collect();
-    assert_eq!(blocks.len(), 10);
+    assert_eq!(blocks.len(), 11);
     assert!(blocks.iter().all(|block| *block == of_run), "{blocks:?}");
 }
 

@@ -41,6 +41,7 @@ fn failure(line: &str) -> Failure {
         Command::Break(args) => break_lock::run(&args),
         Command::Status(args) => inspect::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::List(args) => list::run(&args),
         other => panic!("{line}: {other:?} was accepted"),
     });
     done.expect_err(line)

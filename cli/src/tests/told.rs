@@ -77,7 +77,7 @@ fn lines_in(text: &str) -> impl Iterator<Item = &str> {
         .collect();
     lines.filter(move |line| {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let has_all = !rest.is_empty() || ["nodes", "check", "demo"].contains(&name);
+        let has_all = !rest.is_empty() || ["list", "nodes", "check", "demo"].contains(&name);
         names.iter().any(|it| it == name) && has_all
     })
 }

@@ -78,6 +78,7 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
             format!("watch {long}"),
             "1025 bytes, but at most 1024 are allowed",
         ),
+        ("list shearline:".into(), "are reserved"),
         ("break --yes shearline:marker".into(), "are reserved"),
         ("lock shearline:marker".into(), "are reserved"),
         ("lock report --ttl 2ms".into(), "its drift alone is"),

@@ -2,12 +2,15 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::embedded::call::{Call, Words};
-use crate::embedded::keyspace::Millis;
+use crate::embedded::keyspace::{Millis, Value};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
-use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
+use crate::limits::{STRING_BYTES_MAX, TOKEN_BYTES_MAX};
+use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK, check_resource};
+use crate::resp::Decimal;
 
 use super::steps::{MOST, NO_NUMBER, TOO_FEW, is_digits, lua_number, numbers};
 
@@ -272,6 +275,49 @@ pub(super) fn count_counters(run: &mut Call<'_>) -> Answer {
     if !is_digits(run.words[0]) {
         return Err(Refusal::fixed("ERR invalid cursor"));
     }
-    let [counters, zero] = [run.count(COUNTER_PREFIX), 0].map(Reply::Integer);
+    let counters = run.beginning(COUNTER_PREFIX).count() as i64;
+    let [counters, zero] = [counters, 0].map(Reply::Integer);
     Ok(Reply::array([counters, zero, Reply::bulk(b"0")]))
+}
+
+/// The number of names in one answer. More names of the maximum length might not fit into a reply.
+const NAMES_AT_ONCE: usize = 50;
+
+/// Implements the script [`LIST_NAMES`](crate::node::LIST_NAMES). The cursor is the hash of the next key, because the
+/// order of hashes does not change when other keys are added or removed.
+pub(super) fn list_names(run: &mut Call<'_>) -> Answer {
+    let from = run.words[0];
+    let from = core::str::from_utf8(from).ok().filter(|_| is_digits(from));
+    let from: Option<u64> = from.and_then(|from| from.parse().ok());
+    let from = from.ok_or(Refusal::fixed("ERR invalid cursor"))?;
+    let is_lock = |key: &[u8], value: &Value| match value {
+        _ if check_resource(key, None).is_err() => false,
+        Value::Text(text) => (1..=TOKEN_BYTES_MAX).contains(&text.len()),
+        Value::Members(_) => true,
+    };
+    let locks = run.beginning(run.words[1]);
+    let locks = locks.filter(|(key, value)| is_lock(key, value));
+    let mut locks: Vec<_> = locks.map(|(key, _)| (hash(key), key)).collect();
+    locks.retain(|(hash, _)| from <= *hash);
+    locks.sort_unstable();
+    let next = locks.get(NAMES_AT_ONCE).map_or(0, |(hash, _)| *hash);
+    locks.truncate(NAMES_AT_ONCE);
+    let pieces = locks.iter().flat_map(|(_, key)| {
+        let begins = (0..=key.len()).step_by(STRING_BYTES_MAX);
+        begins.map(|at| Reply::bulk(&key[at..key.len().min(at + STRING_BYTES_MAX)]))
+    });
+    let (pieces, next) = (Reply::array(pieces), Decimal::new(next));
+    Ok(Reply::array([
+        Reply::Integer(0),
+        pieces,
+        Reply::bulk(next.as_bytes()),
+    ]))
+}
+
+/// Returns the FNV-1a hash of `key`, which is never 0.
+fn hash(key: &[u8]) -> u64 {
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    u64::max(hash, 1)
 }

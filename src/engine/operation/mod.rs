@@ -10,7 +10,7 @@
 //! | [`release`] | every node that may hold the token to delete it | a vote each: deleted, or not there |
 //! | [`reinit`] | every node to join this group | a vote each; all are needed |
 //! | [`floors`] | the nodes that an operator trusts to write a counter floor | a vote each; it waits for all |
-//! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
+//! | [`scan`] | every node for its counters, or for names of locks | a number or names each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
 //! The operation [`watch`](inspect::watch) is an inspection that continues until it finds a change. To turn an
@@ -27,7 +27,6 @@
 pub(super) mod acquire;
 mod ballot;
 pub(super) mod confirm;
-pub(super) mod counters;
 pub(super) mod extend;
 pub(super) mod floors;
 pub(super) mod held;
@@ -38,8 +37,10 @@ pub(super) mod reinit;
 pub(super) mod release;
 pub(super) mod repair;
 pub(super) mod round;
+pub(super) mod scan;
 pub(super) mod top_up;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -58,7 +59,6 @@ use super::inspection::Inspection;
 use super::parts::Parts;
 use acquire::Acquire;
 use ballot::Bounds;
-use counters::CountCounters;
 use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
@@ -68,6 +68,7 @@ use reinit::Reinit;
 use release::Release;
 use repair::Repair;
 use round::{Round, State};
+use scan::Scan;
 
 /// An operation with its current round.
 #[derive(Debug)]
@@ -88,8 +89,11 @@ pub(super) enum Kind {
     Reinit(Reinit),
     Repair(Repair),
     GiveFloors(GiveFloors),
-    CountCounters(CountCounters),
+    Scan(Scan),
 }
+
+/// The names that a node has listed, and the reason why there may be more.
+pub(crate) type ListedNames = (Vec<Box<[u8]>>, Option<NodeOutcome>);
 
 /// An outcome for a caller, or news about a lock.
 #[derive(Debug)]
@@ -166,6 +170,13 @@ pub enum Event {
         /// The number of counters on each node, and a reason if the node may have more counters.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
+    /// The nodes have listed the names of locks for a handle. No call of an engine returns the id of this operation.
+    NamesListed {
+        /// The operation that listed the names.
+        round: RoundId,
+        /// The names on each node, with a reason if there may be more.
+        names: Vec<ListedNames>,
+    },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
     /// has nothing to apply, because the lock already shows its new end.
     Kept {
@@ -205,7 +216,8 @@ impl Event {
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. }
             | Self::FloorsGiven { round, .. }
-            | Self::CountersCounted { round, .. } => Some(*round),
+            | Self::CountersCounted { round, .. }
+            | Self::NamesListed { round, .. } => Some(*round),
             Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
@@ -532,7 +544,7 @@ impl Kind {
             Self::Reinit(operation) => operation,
             Self::Repair(operation) => operation,
             Self::GiveFloors(operation) => operation,
-            Self::CountCounters(operation) => operation,
+            Self::Scan(operation) => operation,
         }
     }
 

@@ -1,8 +1,8 @@
-//! Stories of counting: how many counters of fencing tokens the nodes have.
+//! Stories of scans: how many counters of fencing tokens the nodes have, and which names of locks.
 
 use super::*;
 use crate::error::ServerError;
-use crate::limits::COUNTING_MAX;
+use crate::limits::{NAMES_MAX, SCAN_MAX};
 
 type Counted = (u64, Option<NodeOutcome>);
 
@@ -31,6 +31,41 @@ impl World {
         };
         assert_eq!(self.engine.load().rounds, 0);
         counters
+    }
+
+    /// Begins to list the names with this prefix.
+    fn list(&mut self, prefix: &str) {
+        let begun = self.engine.names(self.now, prefix.as_bytes());
+        begun.expect("locks can have such names");
+        self.drain();
+    }
+
+    /// `node` answers that it has found these names, and continues at `cursor`. Long names are in pieces.
+    fn lists<'a>(&mut self, node: usize, names: impl IntoIterator<Item = &'a str>, cursor: u64) {
+        let pieces = names.into_iter().flat_map(|name| {
+            let begins = (0..=name.len()).step_by(192);
+            begins.map(|at| &name[at..name.len().min(at + 192)])
+        });
+        let pieces = pieces.map(|piece| format!("${}|{piece}|", piece.len()));
+        let pieces: Vec<String> = pieces.collect();
+        let (count, cursor) = (pieces.len(), cursor.to_string());
+        let list = pieces.concat();
+        let reply = format!("*3|:0|*{count}|{list}${}|{cursor}|", cursor.len());
+        self.say(node, &reply);
+    }
+
+    /// Returns the names on each node, and the reason why there may be more.
+    #[track_caller]
+    fn listed(&mut self) -> Vec<(Vec<String>, Option<NodeOutcome>)> {
+        let Event::NamesListed { names, .. } = self.event() else {
+            panic!("nothing else was asked")
+        };
+        assert_eq!(self.engine.load().rounds, 0);
+        let text = |name: &[u8]| String::from_utf8(name.to_vec()).expect("text");
+        let lists = names.into_iter();
+        lists
+            .map(|(names, why)| (names.iter().map(|it| text(it)).collect(), why))
+            .collect()
     }
 }
 
@@ -67,7 +102,7 @@ fn a_node_with_very_many_keys_is_asked_for_ten_seconds() {
     }
     assert!(world.events.is_empty());
     world.sleep_until_event();
-    let late = world.now.saturating_since(begun).checked_sub(COUNTING_MAX);
+    let late = world.now.saturating_since(begun).checked_sub(SCAN_MAX);
     assert!(late.is_some_and(|late| late <= 2 * MS), "{late:?}");
     let silent = Some(NodeOutcome::TimedOut);
     assert_eq!(world.counted(), [(3, None), (4_990_000, silent), (4, None)]);
@@ -167,4 +202,93 @@ fn a_node_that_is_lost_stays_uncounted_and_one_in_its_handshake_is_waited_for() 
     world.counts(2, 7, "0");
     let lost = NodeOutcome::Unreachable(LinkFault::Reset.into());
     assert_eq!(world.counted(), [(5, Some(lost)), (6, None), (7, None)]);
+}
+
+#[test]
+fn each_node_lists_each_name_once_until_no_keys_are_left() {
+    let mut world = World::ready(3);
+    let long = [191, 192, 193, 384, 1024].map(|len| "n".repeat(len));
+    world.list("");
+    assert_eq!(world.take_all(), [["LIST 0 "]; 3]);
+    world.lists(0, ["b", "a"], 7);
+    world.lists(1, long.iter().map(String::as_str), 0);
+    world.lists(2, [], 0);
+    assert_eq!(world.take_all(), [vec!["LIST 7 "], vec![], vec![]]);
+    assert!(world.events.is_empty(), "node 0 has not listed all");
+    world.lists(0, ["a", "B"], 0);
+    let listed = world.listed();
+    assert_eq!(
+        listed[0],
+        (["B", "a", "b"].map(String::from).to_vec(), None)
+    );
+    assert_eq!(listed[1], (long.to_vec(), None));
+    assert_eq!(listed[2], (vec![], None));
+    world.is_clean();
+}
+
+/// A node with more names is not asked for them.
+#[test]
+fn a_thousand_names_of_a_node_are_listed() {
+    let mut world = World::ready(3);
+    world.list("n");
+    world.take_all();
+    let names: Vec<String> = (0..=NAMES_MAX).map(|name| format!("n{name:04}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.lists(0, names[..NAMES_MAX].iter().copied(), 7);
+    world.lists(1, names.iter().copied(), 7);
+    world.lists(2, ["n"], 0);
+    assert_eq!(world.take_all(), [vec!["LIST 7 n"], vec![], vec![]]);
+    world.lists(0, [names[3]], 0);
+    let listed = world.listed();
+    let full = Some(NodeOutcome::Pending);
+    let counts: Vec<_> = listed
+        .iter()
+        .map(|(names, why)| (names.len(), *why))
+        .collect();
+    assert_eq!(counts, [(NAMES_MAX, None), (NAMES_MAX, full), (1, None)]);
+}
+
+/// Each line: the answer of the node, and the reason why its names are not known.
+#[test]
+fn a_node_that_lists_no_names_says_why() {
+    let protocol = NodeOutcome::Unreachable(LinkFault::Protocol.into());
+    let lacks = |command| NodeOutcome::Unusable(Unusable::Permission { command });
+    for (said, why) in [
+        (":-1|", lacks("strlen")),
+        (
+            "-ERR ACL failure in script: User u has no permissions to run 'scan'|",
+            lacks("scan"),
+        ),
+        (NO_EVAL, NodeOutcome::Unusable(Unusable::NeedsScripts)),
+        (":0|", protocol),
+        ("*3|:0|*1|:1|$1|0|", protocol),
+        ("*2|*0|$1|0|", protocol),
+    ] {
+        let mut world = World::ready(3);
+        world.list("n");
+        world.lists(0, ["n"], 0);
+        world.lists(2, [], 0);
+        world.say(1, said);
+        let listed = world.listed();
+        assert_eq!(listed[1], (vec![], Some(why)), "{said}");
+        assert_eq!(listed[0].1.or(listed[2].1), None, "{said}");
+    }
+}
+
+/// Names do not include the prefix of the handle. A node that lists other keys is not believed.
+#[test]
+fn names_are_listed_without_the_prefix_of_the_handle() {
+    for (prefix, asked) in [("", "LIST 0 app:"), ("n", "LIST 0 app:n")] {
+        let mut world = World::with(named(3).key_prefix("app:")).greeted();
+        world.list(prefix);
+        assert_eq!(world.take_all(), [[asked]; 3]);
+        for node in 0..3 {
+            world.lists(node, ["app:n1", "n2", "app", "app:"], 0);
+        }
+        assert_eq!(world.listed(), vec![(vec![String::from("n1")], None); 3]);
+    }
+    let mut world = World::ready(3);
+    for prefix in ["shearline:", &"n".repeat(1025)] {
+        assert!(world.engine.names(world.now, prefix.as_bytes()).is_err());
+    }
 }

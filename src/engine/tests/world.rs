@@ -485,7 +485,7 @@ impl Scripted<'_> {
     fn shown(&self, script: &str) -> String {
         use crate::node::*;
         type Described<'a> = (&'static Script, fn(&Scripted<'a>) -> String);
-        let scripts: [Described<'_>; 29] = [
+        let scripts: [Described<'_>; 30] = [
             (&CHECKED_EXTEND, |it| format!("{} extend", it.verb)),
             (&CONFIRM, |it| format!("{} confirm", it.verb)),
             (&CONFIRM_MEMBER, |it| it.of_member("CONFIRM")),
@@ -498,6 +498,7 @@ impl Scripted<'_> {
             (&INSPECT, |it| format!("{} inspect", it.verb)),
             (&JOIN, |it| it.of.join(" ")),
             (&LEAVE_INTENT, Self::of_intent),
+            (&LIST_NAMES, |it| it.with_all("LIST")),
             (&LOOK_AT_FLOOR, |it| format!("LOOK {}", it.of[0])), // The nonce is random.
             (&MOVE_SLOT, |it| it.of_member("MOVE")),
             (&OVERWRITE, |it| format!("{} overwrite", it.verb)),

@@ -62,7 +62,7 @@ impl Abilities {
             Request::Question { question, by, .. } => {
                 self.question_refused(question, by, refusal, hints)
             }
-            Request::Count { .. } => count_refused(refusal),
+            Request::Scan { .. } => scan_refused(refusal),
             Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
@@ -265,7 +265,7 @@ fn has_other_type(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Error(error) if error.code() == "WRONGTYPE")
 }
 
-fn count_refused(refusal: Refusal) -> Reply {
+fn scan_refused(refusal: Refusal) -> Reply {
     match refusal {
         Refusal::Forbidden(Forbidden::Command) => Reply::lacks(Unusable::NeedsScripts),
         Refusal::Forbidden(Forbidden::Within) => {

@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) token: Option<OwnedToken>,
     /// The holders that an inspection has found instead of a token, until the engine takes them.
     pub(crate) members: Option<Box<[Member]>>,
+    /// The keys that a scan has found, until the engine takes them.
+    pub(crate) keys: Option<Vec<Box<[u8]>>>,
     /// How often a probe has ended the connection since the node last answered a lock command. The engine opens no
     /// further probe before `probed_until`.
     pub(super) probed: u32,
@@ -85,6 +87,7 @@ impl Connection {
             waiting: Late::default(),
             token: None,
             members: None,
+            keys: None,
             probed: 0,
             probed_until: Instant::ZERO,
             timeout: 0,

@@ -14,8 +14,8 @@ use core::time::Duration;
 use crate::entry::{Entry, Kind};
 use crate::node::request::Dialect;
 use crate::node::script::{
-    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR, Script,
-    TAKE_FENCED, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED,
+    COUNT_COUNTERS, LIST_NAMES, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR,
+    Script, TAKE_FENCED, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED,
 };
 use crate::resource::{COUNTER_PREFIX, FLOOR_KEY, INTENT_PREFIX};
 use crate::resp::{Decimal, argument, command};
@@ -111,11 +111,15 @@ pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Ve
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
 
-/// Makes the node scan some keys from `cursor` on, and asks how many of them are counters.
-pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
+/// Makes the node scan some keys from `cursor` on. Without a prefix, asks how many of these keys are counters. With
+/// a prefix, asks which of the keys that begin with the prefix are locks.
+pub(in crate::node) fn scan(cursor: u64, prefix: Option<&[u8]>) -> Vec<u8> {
     let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
-    let script = COUNT_COUNTERS.text.as_bytes();
-    command(&mut out, &[b"EVAL", script, b"0", cursor.as_bytes()]);
+    let script = prefix.map_or(&COUNT_COUNTERS, |_| &LIST_NAMES);
+    let script = script.text.as_bytes();
+    let mut words = alloc::vec![&b"EVAL"[..], script, b"0", cursor.as_bytes()];
+    words.extend(prefix);
+    command(&mut out, &words);
     out
 }
 

@@ -184,3 +184,25 @@ pub(crate) const COUNT_COUNTERS: Script = Script {
            return {#r[2],0,r[1]}",
     sha1: "4581f6e461ae5063cb65d382fcc6e1f9c96745b4",
 };
+
+/// Lists the names of locks among about the next two thousand keys, which takes a server a few milliseconds. The
+/// arguments are the cursor and the beginning of the names. The answer has the form of [`COUNT_COUNTERS`], with a list
+/// in place of the 0. A name of 192 bytes or more takes several elements of the list, because the library cuts longer
+/// strings. An element of 192 bytes continues in the next element.
+///
+/// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there: a string that is not
+/// longer than any token, or a sorted set. The script leaves out keys that the user may not read. The answer is `-1` if
+/// the user may not run `STRLEN`. If the names of one step do not fit into a reply, the script scans fewer keys.
+pub(crate) const LIST_NAMES: Script = Script {
+    text: "local c,f,n=redis.pcall,string.find,2000 \
+           local p,o,b,r=string.gsub(ARGV[2],'[%*%?%[%]\\\\]','\\\\%0')..'*' \
+           repeat o,b,r={},0,redis.call('scan',ARGV[1],'match',p,'count',n) \
+           for _,k in ipairs(r[2]) do if k~='' and #k<=1024 and f(k,'shearline:',1,true)~=1 then \
+           local l=c('strlen',k) if type(l)=='table' then \
+           if f(l.err,'WRONGTYPE',1,true) then l=c('zrange',k,0,0)[1] and 1 or 0 \
+           elseif f(l.err,' key',1,true) then l=0 else return -1 end end \
+           if l>0 and l<85 then b=b+#k+16 \
+           for i=1,#k+1,192 do o[#o+1]=string.sub(k,i,i+191) end end end end \
+           n=(n-n%8)/8 until b<6e4 or n<1 return {0,o,r[1]}",
+    sha1: "f2052c06381deecff3155d32796b8f6e17dc36ea",
+};

@@ -4,7 +4,7 @@
 //! Not here: the rule that a proposal is no more than a second ahead of the clock, because the clocks of both sides
 //! differ.
 
-use shearline::internals::scripts::{COUNT_COUNTERS, TAKE_FENCED};
+use shearline::internals::scripts::{COUNT_COUNTERS, LIST_NAMES, TAKE_FENCED};
 
 use super::grammar::{Grammar, Words, words};
 use super::peers::Model;
@@ -80,6 +80,7 @@ fn compare(seed: u64, options: &Options) {
     let mut model = Model::store(flavour, None);
     let mut pair = Pair::new(&server, &mut model);
     compare_counters(&mut pair, &mut model);
+    compare_names(&mut pair, &mut model);
     compare_a_fraction(&mut pair, &mut model);
     let mut grammar = Grammar::new(seed, GRAMMAR);
     let (looks, between) = LOOKS[usize::from(is_long())];
@@ -124,6 +125,51 @@ fn compare_counters(pair: &mut Pair, model: &mut Model) {
         model,
         &[words(&format!("DEL {}", counters[0])), words("DEL a")],
     );
+}
+
+/// Compares which keys both sides list as names of locks, in any order.
+fn compare_names(pair: &mut Pair, model: &mut Model) {
+    let long = [191, 192, 193, 384, 1_024, 1_025].map(|len| "l".repeat(len));
+    let names = "n:*a n:? n:[x] n:\\* n:xa shearline:n shearline".split(' ');
+    let names = names.chain(long.iter().map(String::as_str)).chain([""]);
+    let values = [0, 1, 84, 85].map(|len| (format!("v:{len}"), "t".repeat(len)));
+    let values = values.iter().map(|(name, value)| (&**name, &**value));
+    let set = names.map(|name| (name, "t")).chain(values);
+    let set = set.map(|(name, value)| ["SET", name, value].map(Vec::from).to_vec());
+    agreed(
+        pair,
+        model,
+        &set.chain([words("ZADD z 1 r/t")]).collect::<Vec<_>>(),
+    );
+    let (text, digest) = LIST_NAMES;
+    let prefixes = "n:* n:? n:[ n:\\ n:x n: s shearline v: z none l".split(' ');
+    for prefix in prefixes.chain(["", &long[1]]) {
+        let list = [
+            ["EVAL", text, "0", "0", prefix],
+            ["EVALSHA", digest, "0", "0", prefix],
+        ];
+        let list = list.map(|words| words.map(Vec::from).to_vec());
+        let [listed, expected] = pair.exchange(model, &list).map(|side| {
+            let mut replies = side.replies.concat();
+            replies.sort_unstable();
+            String::from_utf8(replies).expect("text")
+        });
+        assert_eq!(listed, expected, "{prefix}");
+    }
+    let list = ["EVAL", text, "0", "0", "n:*"].map(Vec::from).to_vec();
+    assert_eq!(
+        agreed(pair, model, &[list]),
+        [b"*3\r\n:0\r\n*1\r\n$4\r\nn:*a\r\n$1\r\n0\r\n"]
+    );
+    for wrong in ["x", "18446744073709551616"] {
+        let wrong = ["EVAL", text, "0", wrong, ""].map(Vec::from).to_vec();
+        let refused = pair.exchange(model, &[wrong]);
+        assert!(
+            refused
+                .iter()
+                .all(|side| side.replies[0].starts_with(b"-ERR "))
+        );
+    }
 }
 
 /// Compares a counter that is not a whole number: it is below the next one.

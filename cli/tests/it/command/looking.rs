@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{Going, command, fed, over, shearline};
+use super::{Going, Json, assert_documented, command, fed, over, shearline};
 use crate::servers::{self, ClosedPort, Options};
 
 /// A possible token of another client.
@@ -612,6 +612,95 @@ fn nodes_counts_counters_of_fencing_tokens_if_it_is_asked_to() {
         let said = object.text(&format!("nodes.{node}.uncounted"));
         assert!(said.ends_with(why), "{said}");
     }
+}
+
+/// Locks that are free or have no majority, and keys of another type, are not shown.
+#[test]
+fn list_shows_each_lock_that_is_held() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    let cluster = servers::three();
+    assert_eq!(shearline(&cluster, "list --guard off").done(), "");
+    for line in ["report --owner r", "build* --owner b"] {
+        shearline(&cluster, &format!("lock {line} --trust --ttl 50s")).done();
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let until = now.expect("after 1970").as_millis() + 50_000;
+    let (until, member) = (until.to_string(), b"r/\x01oreign-foreign-forea");
+    let reader: [&[u8]; 4] = [b"ZADD", b"read", until.as_bytes(), member];
+    cluster.at_once(0..3, &reader);
+    cluster[0].raw().set_px(b"copy", FOREIGN, MINUTE);
+    cluster[1].raw().set_px(b"copy", b"another", MINUTE);
+    cluster.run("RPUSH list a");
+    let listed = |line: &str| {
+        let out = shearline(&cluster, line).done();
+        let lines = out.lines().map(|line| {
+            let (before, left) = line.split_once(", 4").expect("a time");
+            let (_, after) = left.split_once("s left, ").expect("its end");
+            format!("{before}, {after}")
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let all = [
+        "build*  held by b, on 3 of 3 nodes",
+        "read  shared by 1 reader; reader by a, on 3 of 3 nodes",
+        "report  held by r, on 3 of 3 nodes",
+    ];
+    assert_eq!(listed("list --guard off"), all);
+    assert_eq!(listed("list re --guard off"), all[1..]);
+    assert_eq!(listed("list build* --guard off"), all[..1]);
+    assert_eq!(shearline(&cluster, "list copy --guard off").done(), "");
+
+    let out = shearline(&cluster, "list --guard off --json").done();
+    let objects: Vec<_> = out
+        .lines()
+        .map(|line| Json::line(&format!("{line}\n")))
+        .collect();
+    objects.iter().for_each(assert_documented);
+    let said = objects
+        .iter()
+        .map(|it| (it.text("resource"), it.text("state")));
+    let said: Vec<_> = said.collect();
+    assert_eq!(
+        said,
+        [("build*", "held"), ("read", "shared"), ("report", "held")]
+    );
+}
+
+#[test]
+fn list_says_what_may_be_missing() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    let cluster = servers::three();
+    let young = shearline(&cluster, "list").failed(69);
+    assert!(
+        young.contains("or count these nodes anyway with `--guard off`"),
+        "{young}"
+    );
+    shearline(&cluster, "lock report --trust --ttl 50s").done();
+    let gone = ClosedPort::new();
+    cluster.run("ACL SETUSER some reset on >secret ~* &* +@all -scan");
+    let urls = cluster.urls();
+    let without_scan = cluster[1].url_with("some:secret");
+    let urls = |second: &str, third: &str| [&urls[0], second, third].map(String::from);
+    // A majority of the nodes has each held lock, so two complete lists suffice.
+    let said = over(&urls(&cluster.urls()[1], &gone.url()), "list --guard off");
+    assert_eq!(said.status, 0);
+    assert!(said.out.starts_with("report  held by "), "{said:?}");
+    assert!(
+        said.err.ends_with(": unreachable: connection refused\n"),
+        "{said:?}"
+    );
+    let said = over(&urls(&without_scan, &gone.url()), "list --guard off");
+    assert_eq!((said.status, said.err.lines().count()), (78, 3), "{said:?}");
+    assert!(said.out.starts_with("report  held by "), "{said:?}");
+    assert!(said.err.contains("its user may not run `scan`"), "{said:?}");
+    let end = "shearline: a held lock may be missing from the list\n";
+    assert!(said.err.ends_with(end), "{said:?}");
+    cluster.raws()[..2]
+        .iter_mut()
+        .for_each(|raw| raw.fill("many:", 1_001));
+    let said = shearline(&cluster, "list many: --guard off");
+    assert_eq!((said.status, said.err.lines().count()), (1, 3), "{said:?}");
+    assert!(said.err.contains("more than 1000 such names"), "{said:?}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Acquire {
             | Reply::Kept(_)
             | Reply::Full(_)
             | Reply::OtherPermits(_)
-            | Reply::Counted { .. }
+            | Reply::Scanned { .. }
             | Reply::InRepair(_) => reply.vote(),
         };
         self.vote(node, said, cx);

@@ -1,0 +1,78 @@
+//! The names of locks, as each node lists them.
+
+use shearline::{NodeOutcome, Unusable};
+
+use crate::face::{Listed, Which, at, over};
+use crate::scene::clusters;
+
+/// Returns the names that a node has listed completely.
+#[track_caller]
+fn all((names, why): &Listed) -> Vec<String> {
+    assert_eq!(*why, None);
+    let names = names
+        .iter()
+        .map(|name| String::from_utf8_lossy(name).into());
+    names.collect()
+}
+
+/// There are more keys than a node examines in one step, and more bytes of names than fit into one reply.
+#[test]
+fn the_names_on_each_node_are_listed_by_every_face_that_blocks() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        let mut raws = cluster.raws();
+        raws[0].fill("other:", 5_000);
+        raws[0].fill(&format!("n:{}", "x".repeat(1_000)), 500);
+        raws[1].fill("n:", 1_001);
+        for (name, value) in [
+            ("n:*", "t"),
+            ("n:84", &"t".repeat(84)),
+            ("n:85", &"t".repeat(85)),
+            ("n:empty", ""),
+            ("shearline:floor", "t"),
+            (&"n:".repeat(513), "t"),
+        ] {
+            let words = ["SET", name, value].map(str::as_bytes);
+            raws[2].command(&words);
+        }
+        for line in ["ZADD n:set 1 r/t", "RPUSH n:list t", "HSET n:hash t t"] {
+            raws[2].run(line);
+        }
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let listed = face.names("n:");
+            let long = all(&listed[0]);
+            assert_eq!(long.len(), 500, "{which:?}");
+            assert!(long.iter().all(|name| 1_003 <= name.len()), "{which:?}");
+            assert_eq!(listed[1].0.len(), 1_000);
+            assert_eq!(listed[1].1, Some(NodeOutcome::Pending));
+            assert_eq!(all(&listed[2]), ["n:*", "n:84", "n:set"]);
+            let some = face.names("n:*");
+            assert_eq!(
+                some.iter().map(all).collect::<Vec<_>>(),
+                [vec![], vec![], vec!["n:*"]]
+            );
+            assert_eq!(all(&face.names("")[2]), ["n:*", "n:84", "n:set"]);
+        }
+    }
+}
+
+/// Keys that the user may not read are not listed. If a command is not permitted, the node says so.
+#[test]
+fn a_user_lists_the_names_that_it_may_read() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster.raws().iter_mut().for_each(|raw| raw.fill("n:", 12));
+        cluster.run("ACL SETUSER some reset on >secret ~n:1* &* +@all");
+        for (node, less) in [(1, "-scan"), (2, "-strlen")] {
+            cluster[node].raw().run(&format!("ACL SETUSER some {less}"));
+        }
+        let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+        let listed = Which::Shared.build(at(urls)).names("");
+        assert_eq!(all(&listed[0]), ["n:1", "n:10", "n:11"]);
+        for (node, command) in [(1, "scan"), (2, "strlen")] {
+            let why = NodeOutcome::Unusable(Unusable::Permission { command });
+            assert_eq!(listed[node], (vec![], Some(why)));
+        }
+    }
+}
