@@ -69,8 +69,8 @@ pub const COUNTER_TTL_MIN: Duration = Duration::from_secs(1);
 /// other nodes have answered.
 pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 
-/// The longest time for a scan of all keys of the nodes, while an operator waits. This is enough for 5 million keys, if a
-/// node and the round trip each take 2 milliseconds for 2,000 keys.
+/// The longest time for a scan of all keys of the nodes, while an operator waits. This is enough for 5 million keys, if
+/// a node and the round trip each take 2 milliseconds for 2,000 keys.
 pub(crate) const SCAN_MAX: Duration = Duration::from_secs(10);
 
 /// The largest number of names that a handle lists for each node. An operator does not read more names.

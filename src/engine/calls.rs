@@ -526,8 +526,8 @@ impl Engine {
     /// Begins to count the fencing-token counters on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply to scans, because each scan blocks an operator, so only a few scans are
-    /// ever open.
+    /// The limit on open operations does not apply to scans, because each scan blocks an operator, so only a few scans
+    /// are ever open.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
