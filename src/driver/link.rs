@@ -38,8 +38,8 @@ use crate::error::{LinkFault, Unusable};
 /// The largest number of buffers read from one socket in one turn, so that one node does not delay the others.
 const READS_PER_TURN: usize = 4;
 
-/// The largest number of buffers read after a failed write. The kernel buffers far less, so the limit only stops
-/// reading from a node that keeps sending.
+/// The largest number of buffers read after a failed write. The kernel buffers far less, so the link reaches this limit
+/// only if a node keeps sending.
 const READS_AFTER_FAILURE: usize = 256;
 
 #[derive(Debug)]

@@ -182,10 +182,10 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
-    /// ms have passed. Returns after the connect timeout at the latest, and immediately if a majority is unusable (for
-    /// example, because of wrong credentials). Nodes of another group count as ready for this call,
-    /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
+    /// Takes turns until a majority of the nodes is ready, and then for at most 50 ms more, until every other node has
+    /// answered. Returns after the connect timeout at the latest, and immediately if a majority is unusable (for
+    /// example, because of wrong credentials). Nodes of another group count as ready for this call, because
+    /// [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
     ///
@@ -572,9 +572,9 @@ impl Drop for Working<'_> {
 }
 
 impl Builder {
-    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready, and then either every other node has
-    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
-    /// down. [`Driver::new`] does not wait.
+    /// Builds a [`Driver`]. Waits until a majority of the nodes is ready, and then for at most 50 ms more, until every
+    /// other node has answered. Returns after the connect timeout at the latest, even if nodes are down.
+    /// [`Driver::new`] does not wait.
     ///
     /// # Errors
     ///

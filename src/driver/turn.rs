@@ -62,8 +62,8 @@ impl Loop {
         Ok((this.engine, this.wire, this.poller))
     }
 
-    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
-    /// ms have passed. Returns after the connect timeout at the latest.
+    /// Takes turns until a majority of the nodes is ready, and then for at most 50 ms more, until every other node has
+    /// answered. Returns after the connect timeout at the latest.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
         let mut readying = Readying::new(clock::now(), self.connect_timeout);
         loop {

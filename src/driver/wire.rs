@@ -61,7 +61,7 @@ struct Node {
     is_awaited: bool,
 }
 
-/// A copied order of the engine.
+/// A copy of an [`Output`] of the engine.
 enum Order {
     Write(Range<usize>),
     Connect,

@@ -197,9 +197,10 @@ impl Node {
         withdrawn
     }
 
-    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has only
-    /// read the keys so far, it does not take them. The `SET` of a lock that was held has almost always been sent, so
-    /// this method does not search for it. If it was not sent yet, its release follows it.
+    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has read
+    /// the keys but not written to them, the transaction does not take them. The `SET` of a lock that was held has
+    /// almost always been sent, so this method does not search for it. If such a `SET` was not sent yet, its release
+    /// follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -304,8 +305,8 @@ impl Node {
     }
 
     /// Makes the answers of the server with this `run_id` count from now on. By calling this method, an operator
-    /// vouches that every lock that the server may have forgotten has expired. Returns `true` if the answers of the
-    /// server did not count before.
+    /// vouches that every lock that the server may have forgotten has expired. Returns `true` if the server's answers
+    /// did not count before this call.
     pub(crate) fn trust(
         &mut self,
         now: Instant,

@@ -26,7 +26,7 @@ use super::trust::Trust;
 use super::{Node, reply};
 
 impl Node {
-    /// Returns the next item that the node has sent. Its bytes come from earlier pieces and from `piece`. Returns
+    /// Returns the next item that the node has sent. The item may begin in an earlier piece and end in `piece`. Returns
     /// `None` when all of `piece` was read.
     ///
     /// Passes the names of changed keys to `changed`, which returns `true` if an operation was waiting for this change.

@@ -50,7 +50,7 @@ pub(crate) enum Reply {
     Full(Duration),
     /// The resource has the given number of permits, not the requested number.
     OtherPermits(u16),
-    /// Nothing was done. The next request has another form, which may succeed.
+    /// Nothing was done. The next request will have another form, which the node may accept.
     Again(NodeOutcome),
     /// Nothing was done yet. First, a trial must show how the node could release the lock.
     Later,

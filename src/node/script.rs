@@ -115,7 +115,7 @@ pub(crate) const RELEASE_EACH: Script = Script {
 
 /// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
 /// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
-/// permanent, the answer stands for 285 000 years. Up to about this size, numbers in Lua are exact.
+/// permanent, the answer stands for 285 000 years. Larger numbers would not be exact in Lua.
 ///
 /// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {
@@ -196,8 +196,9 @@ pub(crate) const INSPECT: Script = Script {
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
 /// It writes the barrier before the marker, and never shortens a barrier. After a restart of the server, it writes no
 /// barrier if both the marker and this client say that a restart loses nothing. A server that has a replica, or was a
-/// replica, never counts as durable, whatever the client has read. Its marker may come from another master. The mode
-/// `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the barrier.
+/// replica, never counts as durable, even if the client has read that it is durable. The marker of a former replica may
+/// come from another master. The mode `anew` makes the node a member of this group regardless of its marker. The mode
+/// `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \

@@ -165,8 +165,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. This includes a connection on which the node
-    /// has granted only shared locks and permits.
+    /// Returns `true` if the connection may run a script that only reads. It is enough that the node has granted a
+    /// shared lock or a permit on this connection.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }

@@ -67,7 +67,7 @@ pub(super) enum Refused {
     ForNow,
     /// Use another way.
     UseAnother,
-    /// No way is left. The value is the missing command or permission.
+    /// The node has refused all ways. The value is the missing command or permission.
     NoneLeft(Unusable),
 }
 
@@ -105,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way does
-    /// so only if it is better.
+    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way
+    /// replaces it only if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -368,7 +368,7 @@ mod tests {
             assert_eq!(ways.way(), way);
             assert!(!ways.is_none_left());
             ways.refuse(way);
-            // If two commands were sent together, the second refusal does not change the way.
+            // If two commands were sent together and both are refused, only the first refusal changes the way.
             ways.refuse(way);
             let next = ORDER[(place + 1) % ORDER.len()];
             if place + 1 < ORDER.len() {

@@ -154,8 +154,8 @@ impl InFlight {
 
     /// Records that the last `count` commands, all of them releases, are written as one command.
     ///
-    /// A faulty server may have answered some of these releases before it received them. Then the number of answers to
-    /// the command is wrong, which ends the connection.
+    /// A faulty server may have answered some of these releases before it received them. If so, the number of answers
+    /// to the joined command is wrong, and the connection ends.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -374,7 +374,7 @@ mod tests {
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
-        // The index also finds a command of the next connection, whose positions begin at zero again.
+        // The index also finds a command on the next connection, where positions begin at zero again.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         assert!(in_flight.withdraw(Asker::Claim(claim), |_| true).is_some());

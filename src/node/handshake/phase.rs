@@ -23,7 +23,7 @@ pub enum NodeState {
     /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time until the node may vote. It is zero while the engine waits for an answer from the node.
+        /// The time until the node may vote. This time is zero while the engine waits for an answer from the node.
         left: Duration,
     },
     /// The node is connected, but gets no questions because it has been silent for too long.
@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an unexpected reply. Some servers refuse a connection with an error before they have
-    /// received a command.
+    /// Returns the [`Trouble`] that a reply without a command shows. Some servers refuse a connection with an error
+    /// before they have received a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);
@@ -104,7 +104,7 @@ impl Trouble {
 pub(crate) enum Access {
     /// The node can be asked now.
     Open,
-    /// The node can be asked after the handshake.
+    /// The handshake is not done yet. The node can be asked after it.
     Handshake {
         /// Whether the node has never been reached before.
         first: bool,

@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides these
-//! questions together with the engine, which knows all nodes.
+//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides both,
+//! together with the engine, which knows all nodes.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -178,7 +178,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies report an unknown `HELLO` in their own words, so several errors lead to the fallback.
+        // Proxies report an unknown `HELLO` with different errors, so several errors lead to the fallback.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),

@@ -114,8 +114,8 @@ pub(super) struct Recipe {
 /// How scripts for a kind of lock are sent to nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// The nodes load the scripts, or the engine replaces them with native commands. A `SET` takes the lock after a
-    /// trial has shown that the user may release it.
+    /// The nodes load the scripts, or the engine replaces them with native commands. Once an answer has shown that the
+    /// user may release the lock, a `SET` takes it.
     Taught,
     /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. On a node
     /// without scripts, transactions replace the scripts.

@@ -32,7 +32,8 @@
 //! A client cannot detect some losses from outside: deleted keys, and a server that became a replica and then a master
 //! again between two questions. A client that does not know the longest ttl cannot detect a restart before its first
 //! handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
-//! replica of a server that had copied its keys. With markers, the guard needs identities only for this last case.
+//! replica of a server that had copied its keys. With markers, the guard needs identities only to detect such a
+//! replica.
 
 mod clock;
 pub(super) mod marker;
@@ -184,9 +185,9 @@ impl Trust {
         self.kept_until_about(now, false)
     }
 
-    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If `is_old` is set, the copy is older
-    /// than any step of the node's clock. A quarantine for such a step is then ignored, because a step does not make
-    /// the node forget keys.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about one lock. If `is_old` is set, the node has had
+    /// the lock's keys since before any step of its clock. A quarantine for a step is then ignored, because a step does
+    /// not make the node forget keys.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -335,8 +336,9 @@ impl Trust {
 
     /// Handles the end of the handshake at `now` if the guard uses a marker, which shows whether the server has
     /// forgotten anything. The identity matters in only two cases: after an alarm, and if the same process has another
-    /// replication history. In the second case, the server may have taken over the keys of another server in between.
-    /// If the other server was a copy of this server, those keys included the marker of this server.
+    /// replication history. A new replication history means that the server may have replaced its keys with the keys of
+    /// another server. If the other server had been a replica of this server, its keys included the marker of this
+    /// server.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -360,9 +362,9 @@ impl Trust {
     }
 
     /// Passes the quarantine of this name to another name of the same server, which has finished its handshake. Returns
-    /// the time before which the other name must not vote. If both names lead to the `same` process, the handshake also
-    /// ends the alarm of this name. If the names lead to different processes, the alarm stays, because this name may
-    /// lead to another server by now.
+    /// the time before which the node with the other name must not vote. If both names lead to the `same` process, the
+    /// handshake also ends the alarm of this name. If the names lead to different processes, this name keeps its alarm,
+    /// because it may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -397,7 +399,8 @@ impl Trust {
         (there.is_ready && there.open == 0).then_some(there.joined)
     }
 
-    /// Requires a marker with at least this longest ttl. Returns `true` if the node voted until now and no longer does.
+    /// Requires a marker whose longest ttl is at least `longest`. Returns `true` if the node voted until now and no
+    /// longer does.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.membership_mut();
         membership.is_some_and(|membership| membership.demand(longest))
@@ -482,7 +485,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // If the identity of a server cannot be read for a while, the known identity stays.
+        // While the identity of a server cannot be read, the guard keeps the known identity.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);

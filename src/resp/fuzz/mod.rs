@@ -109,8 +109,8 @@ fn only(bytes: &[u8]) -> (String, Vec<u8>) {
     (format!("{:?}", frame.value), encoded(frame.value))
 }
 
-/// Returns the replies of a stream that comes in pieces. Also returns its end: an error with the offset in its reply,
-/// or whether bytes remain.
+/// Returns the replies of a stream that comes in pieces. Also returns how the stream ended: the error, or whether bytes
+/// remain.
 pub(super) fn drain<'p>(
     mut inbox: Inbox,
     pieces: impl IntoIterator<Item = &'p [u8]>,

@@ -177,7 +177,7 @@ impl Transactions {
     }
 
     /// Returns `true` if a release is not written yet, and `same` returns `true` for its claim. A command that is sent
-    /// now would overtake such a release.
+    /// now would overtake an unwritten release.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -223,8 +223,8 @@ impl Transactions {
             wire.in_flight.unreserve();
             return true;
         }
-        // Work that has begun continues, but is not repeated after an abort. Work that takes keys is not withdrawn,
-        // because it counts as a copy that was sent.
+        // Work that has begun continues, but is not repeated after an abort. Work that takes keys is not marked as
+        // withdrawn, because the engine treats its `SET` as sent.
         for job in self.batch.iter_mut().filter(|job| is(job) && !job.takes()) {
             job.withdrawn = true;
         }
