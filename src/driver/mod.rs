@@ -1,7 +1,7 @@
 //! The driver combines an engine with sockets and a clock.
 //!
 //! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due.
-//! Then it reads, fires timers, and writes.
+//! After the sleep, the turn reads, fires timers, and writes.
 //!
 //! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` contains the facts about TCP
 //!   that both modules need.
@@ -202,17 +202,17 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns an error if the poll has failed because the system is short of memory. After such an error, the driver
-    /// is still usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
+    /// Returns an error if the poll has failed because the system is short of memory. The driver is still usable after
+    /// this error. If the driver is closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
 
     /// Returns the longest time that a turn may sleep, or `None` if no timer is armed.
     ///
-    /// The result is zero if the next turn has work to do. While a lock is held or an operation is open, the result is
-    /// at most 100 ms, because the timeout of a sleep may stop while the machine is suspended, but the clock of the
-    /// locks does not.
+    /// The result is zero if the next turn has work to do. While the machine is suspended, the timeout of a sleep may
+    /// stop, but the clock of the locks does not. So the result is at most 100 ms while a lock is held or an operation
+    /// is open.
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         self.inner.until_deadline()

@@ -4,7 +4,7 @@
 //!
 //! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
 //! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
-//!   KiB, and then no more until the kernel has accepted all of them. While such bytes wait, [`Session::has_unsent`]
+//!   KiB, and then no more until the kernel has accepted all of them. While these bytes wait, [`Session::has_unsent`]
 //!   returns `true`.
 //! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not mean that the session
 //!   is drained.

@@ -163,8 +163,8 @@ impl Node {
         reply
     }
 
-    /// Handles the answer to a trial. A trial releases a token that no key contains, to find out whether the user may
-    /// run the command.
+    /// Handles the answer to a trial release. A trial release names a token that no key contains, so its answer only
+    /// shows whether the user may run the command.
     #[cold]
     fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
         let mut hints = Hints {
@@ -310,7 +310,7 @@ fn keep_words(
     }
 }
 
-/// Keeps the token or the holders that `value` names, if `request` asks for them. If a single holder is named, its
+/// Keeps the token or the holders that `value` names, if `request` asks for them. If `value` names a single holder, its
 /// token later counts as the token in the key.
 #[cold]
 #[inline(never)]

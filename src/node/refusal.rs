@@ -63,7 +63,7 @@ impl Refusal {
     }
 }
 
-/// What the user has no permission for.
+/// The kind of permission that the user lacks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
     /// The user may not run the command. This variant also covers servers that do not have the command, or have no
@@ -174,7 +174,8 @@ pub(super) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Returns `true` if this error means that the command itself is unknown or forbidden, not just refused for now.
+/// Returns `true` if this error means that the command itself is unknown or forbidden, and not only refused
+/// temporarily.
 pub(super) fn refuses_the_verb(error: ServerError) -> bool {
     matches!(error.code(), "ERR" | "NOPERM")
 }

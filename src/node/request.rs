@@ -34,9 +34,9 @@ pub(crate) enum Purpose {
     /// Records the intent of a caller that waits for an exclusive lock, or removes a permit's token from a wrong slot.
     /// Nothing depends on the answer.
     Aside,
-    /// Asks how much longer the key of `place` lives.
+    /// Asks how much longer the key of the resource lives.
     Look {
-        /// The place of the resource in the queues.
+        /// Identifies the resource in the engine's queues.
         place: PlaceKey,
     },
 }
@@ -131,9 +131,9 @@ pub(crate) enum Request {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// Asks for the token in the key of `place`.
+    /// Asks for the token in the key of the resource.
     Name {
-        /// The place of the resource in the queues.
+        /// Identifies the resource in the engine's queues.
         place: PlaceKey,
     },
 }

@@ -7,9 +7,9 @@
 //!
 //! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
 //! and whenever another script reports an unexpected marker. The other scripts change the key of the lock exactly as
-//! the plain commands do. They change it even if the node does not vote, because the key still prevents other clients
-//! from taking the lock. Each script answers with two integers: the answer of the plain command, and whether this
-//! answer counts.
+//! the plain commands do. The scripts change the key even if the node does not vote, because the key still prevents
+//! other clients from taking the lock. Each script answers with two integers: the answer of the plain command, and
+//! whether this answer counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -117,7 +117,7 @@ pub(crate) const RELEASE_EACH: Script = Script {
 /// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
 /// permanent, the answer stands for 285 000 years. Larger numbers would not be exact in Lua.
 ///
-/// The script is always sent as text, because it is too rarely used to load it in the handshake.
+/// The script is always sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -131,7 +131,7 @@ pub(crate) const CONFIRM: Script = Script {
 /// the new token counts as replaced. A key without an expiry counts as a key of another client, because it would block
 /// other clients for ever.
 ///
-/// The script is always sent as text, because it is too rarely used to load it in the handshake.
+/// The script is always sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -161,13 +161,13 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 /// (see the [module](self)). The third value is the token. A value that is longer than any token is truncated to one
 /// byte more than the maximum length of a token.
 ///
-/// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is such a set
+/// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is a sorted set
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
 /// most `HOLDERS_SHOWN_MAX` members. If there are more, the script leaves out those that expire last. Long members are
 /// truncated too.
 ///
 /// A single script reads the time and the token, so that the two values belong to the same moment. The script is always
-/// sent as text, because it is too rarely used to load it in the handshake.
+/// sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -194,11 +194,11 @@ pub(crate) const INSPECT: Script = Script {
 ///
 /// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
-/// It writes the barrier before the marker, and never shortens a barrier. After a restart of the server, it writes no
-/// barrier if both the marker and this client say that a restart loses nothing. A server that has a replica, or was a
-/// replica, never counts as durable, even if the client has read that it is durable. The marker of a former replica may
-/// come from another master. The mode `anew` makes the node a member of this group regardless of its marker. The mode
-/// `trust` omits the barrier.
+/// The script writes the barrier before the marker, and never shortens a barrier. After a restart of the server, the
+/// script writes no barrier if both the marker and this client say that a restart loses nothing. A server that has a
+/// replica, or was a replica, never counts as durable, even if the client has read that it is durable. The marker of a
+/// former replica may come from another master. The mode `anew` makes the node a member of this group regardless of its
+/// marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \

@@ -16,7 +16,7 @@ pub struct Limits {
     /// DOCS` has twelve levels, and no other reply of a server has more.
     pub depth: usize,
     /// The longest reply as a whole, including its attributes. The default is 16 MiB. The limit is at most 4 GiB - 1,
-    /// because elements are counted in 32 bits. It is at least seven bytes, because every reply about a lock is
+    /// because elements are counted in 32 bits. The limit is at least seven bytes, because every reply about a lock is
     /// shorter. This limit bounds the memory for a torn reply, because the other limits together allow far more.
     pub reply_bytes: usize,
 }

@@ -33,7 +33,7 @@ pub(super) type Fault = (TlsPart, TlsProblem);
 /// megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The certificate authorities of the system. They are loaded when a node first needs them.
+/// The certificate authorities of the system. Loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 

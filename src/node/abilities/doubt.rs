@@ -146,8 +146,8 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { by, .. } if by != Dialect::TextOnly);
-        // If the ACL forbids a transaction that takes a lock, no key was set. This code does not change that refusal,
-        // because it already names the reason.
+        // If the ACL forbids a transaction that takes a lock, no key was set. The refusal stays unchanged, because it
+        // already names the reason.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }

@@ -30,7 +30,7 @@ impl Taught {
     }
 }
 
-/// Whether a script that adds a member is sent by its digest. Such a script is never loaded in the handshake.
+/// Whether a script that adds a member is sent by its digest. The handshake never loads the scripts that add a member.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
     /// The server may not know the script.
@@ -85,7 +85,7 @@ impl Scripts {
     }
 
     /// Records that the server has run the script that does nothing. If the server has refused to load the other
-    /// scripts, they are sent again after its next answer.
+    /// scripts, they are sent again after the server's next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
         self.postponed |= self.refused && !self.tried && !is_loaded;

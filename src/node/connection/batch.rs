@@ -22,7 +22,7 @@
 //! # Not here
 //!
 //! After a batch is written, the node cannot remove a renewal from it. If the connection has no room for a long time, a
-//! renewal may reach the server after its lock has expired, but always before the lock's release.
+//! renewal may reach the server after its lock has expired. Even then, the renewal arrives before the lock's release.
 //!
 //! Renewals are sent one at a time for locks on several resources, to nodes with a marker, and to nodes that have
 //! forgotten the script.

@@ -1,9 +1,9 @@
 //! Joins a row of consecutive releases into one command.
 //!
 //! The first release of a row enters the out buffer as an ordinary command. When a second release follows, both of them
-//! and all later releases go into the row. The row is written as one script that takes many keys. It is written as soon
-//! as another command follows, or before the driver writes to the socket. In a measurement with 64 keys, a server
-//! needed a third less time for such a script than for single releases.
+//! and all later releases go into the row. The row is written as one script that takes many keys. The row is written as
+//! soon as another command follows, or before the driver writes to the socket. In a measurement with 64 keys, a server
+//! needed a third less time for one script than for single releases.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!

@@ -41,14 +41,14 @@ use credentials::Credentials;
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
 /// If a connection that lasted at least this long ends, the next connection is opened immediately. A connection that
-/// lasted was probably idle, or its server restarted.
+/// ends so late was probably idle, or its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The maximum amount by which a server may overstate its uptime. The server computes its uptime from two times in
 /// whole seconds, and its clock may tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
-/// A text about the node, with the server's error if it describes one.
+/// A text about the node, with the server's error if the text describes one.
 pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 
 /// See the [module](self).

@@ -104,7 +104,7 @@ impl Trouble {
 pub(crate) enum Access {
     /// The node can be asked now.
     Open,
-    /// The handshake is not done yet. The node can be asked after it.
+    /// The handshake must end before the node can be asked.
     Handshake {
         /// Whether the node has never been reached before.
         first: bool,

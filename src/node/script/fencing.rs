@@ -8,7 +8,7 @@
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
 //!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
 //! * During a repair, the floor is `run_id:?nonce:number`. A node whose floor is in repair may have lost its data, so
-//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so a late repair after an earlier
+//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so a delayed repair for an earlier
 //!   loss changes nothing.
 //! * The base is the first number of the floor under this `run_id`. A counter below the base is an old counter that was
 //!   restored from a disk. If a counter is below the base, the base is used instead.
@@ -69,8 +69,8 @@ pub(super) use {lift_floor, read_counter, read_floor};
 
 /// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
 /// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second.
-/// There is no such limit if the mark in the token (`WANTED_MARK`) says that a node has chosen the proposed number in
-/// an earlier attempt. If the script has taken the names and checks no marker, it answers only with the number as text,
+/// The proposal is not limited if the mark in the token (`WANTED_MARK`) says that a node has chosen this number in an
+/// earlier attempt. If the script has taken the names and checks no marker, it answers only with the number as text,
 /// because three integers cost a server half a microsecond more. Otherwise the script answers with three integers:
 ///
 /// ```text

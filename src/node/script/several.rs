@@ -6,7 +6,7 @@
 //! which is empty if no marker is checked. The answers have the same form as the answers for one key, with and without
 //! the marker check.
 //!
-//! The scripts are always sent as text, because such locks are rare.
+//! The scripts are always sent as text, because locks on several resources are rare.
 
 use super::{Script, end_unless_permitted};
 

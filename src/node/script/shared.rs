@@ -11,11 +11,11 @@
 //! * Like a key, a member is live up to and including the millisecond of its deadline. After its deadline, a member has
 //!   expired and does not count.
 //! * The key expires at the latest deadline of its members. A script never removes another client's live member, and
-//!   never makes the deadline of such a member earlier.
-//! * A set that this library did not write counts as a key of another client, and is never changed. The scripts
-//!   recognise a set of another program by an expired member, or a last member, of another form, or by a last deadline
-//!   that is not a whole number up to 9e15. This check needs each expired member, so the scripts read and remove them
-//!   one by one. The scripts check the last member first, because a set of another program may be large.
+//!   never makes its deadline earlier.
+//! * A set that this library did not write counts as a key of another client, and is never changed. A set belongs to
+//!   another program if an expired member, or the last member, has another form, or if the last deadline is not a whole
+//!   number up to 9e15. This check needs each expired member, so the scripts read and remove them one by one. The
+//!   scripts check the last member first, because a set of another program may be large.
 //!
 //! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
 //! barrier. The arguments are the token, the ttl, and the marker, which is empty if no marker is checked. The answers
@@ -102,7 +102,7 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Is true if `v`, the text of an intent, is a time.
+/// A condition that is true if `v`, the text of an intent, is a time.
 macro_rules! is_time {
     () => {
         "type(v)=='string' and #v<17 and string.find(v,'^%d+$') "
@@ -250,7 +250,7 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 ///
 /// The arguments are the token and the prefix. If the token's permit is in another slot than the prefix says, the
 /// script also finds the permit there. With a third argument, the script only removes the permit from other slots. A
-/// node may run such a script late, so the script must not remove the token from the slot that the permit has by then.
+/// node may run this script late, so the script must not remove the token from the slot that the permit has by then.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

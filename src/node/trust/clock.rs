@@ -12,7 +12,7 @@
 //!
 //! The server reads its time after this process sends the question, and before this process reads the answer. So each
 //! answer bounds the difference from both sides, no matter how long the answer takes. The bounds widen as fast as
-//! clocks drift. If two answers contradict each other, the clock was set in between. The size of the contradiction is
+//! clocks drift. If two answers contradict each other, the clock was set between them. The size of the contradiction is
 //! the size of the step. Small steps add up, because contradictory bounds are kept. A contradiction shrinks only as
 //! fast as the bounds widen.
 //!
@@ -163,7 +163,8 @@ impl Difference {
     }
 
     /// Returns the bounds that satisfy both answers. The clocks diverge by at most `rate` in the first two seconds
-    /// after the earlier answer ([`PAUSE`]). After that, they also diverge at most as fast as a kernel slews a clock.
+    /// after the earlier answer ([`PAUSE`]). After that, they diverge at most as fast as a kernel slews a clock, if
+    /// `rate` is larger.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =

@@ -29,9 +29,9 @@
 //!
 //! The [`Node`](super::Node) sends the requests to join, and asks the server for its time.
 //!
-//! A client cannot detect some losses from outside: deleted keys, and a server that became a replica and then a master
-//! again between two questions. A client that does not know the longest ttl cannot detect a restart before its first
-//! handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
+//! Without markers, a client cannot detect some losses: deleted keys, and a server that became a replica and then a
+//! master again between two questions. A client that does not know the longest ttl cannot detect a restart before its
+//! first handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
 //! replica of a server that had copied its keys. With markers, the guard needs identities only to detect such a
 //! replica.
 
@@ -81,14 +81,14 @@ pub(crate) struct Trust {
     /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this was shorter than the assumed longest ttl. The
-    /// answers of such a server count immediately, although it may have forgotten locks.
+    /// answers of a young server count immediately, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
     /// When the quarantine for a clock step ends.
     stepped_until: Instant,
     /// This node, and the nodes of the configuration that were seen to be the same server. Nodes are never removed from
-    /// this set, because a server that restarts gets another `run_id` but keeps its names.
+    /// this set, because a server that restarts gets another `run_id` but keeps its addresses.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
 }
@@ -205,7 +205,7 @@ impl Trust {
     }
 
     /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// Before that time, the node's answers to such questions would not count.
+    /// Before that time, the node's answers to questions that check the marker would not count.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),
@@ -282,13 +282,14 @@ impl Trust {
     }
 
     /// Records that the server has refused a command because it loads its data or follows another server, so its keys
-    /// may be replaced. After such a refusal, an unchanged identity in the next handshake proves nothing.
+    /// may be replaced. After this refusal, an unchanged identity in the next handshake does not prove that the server
+    /// still has its keys.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// Handles the end of the handshake at `now`. Returns `true` if the other names of the server must take over the
-    /// quarantine, because they see no change of identity.
+    /// Handles the end of the handshake at `now`. Returns `true` if the other nodes of the configuration that are the
+    /// same server must take over the quarantine, because they see no change of identity.
     pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
@@ -335,10 +336,10 @@ impl Trust {
     }
 
     /// Handles the end of the handshake at `now` if the guard uses a marker, which shows whether the server has
-    /// forgotten anything. The identity matters in only two cases: after an alarm, and if the same process has another
-    /// replication history. A new replication history means that the server may have replaced its keys with the keys of
-    /// another server. If the other server had been a replica of this server, its keys included the marker of this
-    /// server.
+    /// forgotten anything. The identity matters in only two cases: after an [`alarm`](Self::alarm), and if the same
+    /// process has another replication history. A new replication history means that the server may have replaced its
+    /// keys with the keys of another server. If the other server had been a replica of this server, its keys included
+    /// the marker of this server.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -361,10 +362,10 @@ impl Trust {
         None
     }
 
-    /// Passes the quarantine of this name to another name of the same server, which has finished its handshake. Returns
-    /// the time before which the node with the other name must not vote. If both names lead to the `same` process, the
-    /// handshake also ends the alarm of this name. If the names lead to different processes, this name keeps its alarm,
-    /// because it may lead to another server by now.
+    /// Passes the quarantine of this node to another node of the configuration that is the same server, and has
+    /// finished its handshake. Returns the time before which the other node must not vote. If both nodes are the `same`
+    /// process, the other handshake also ends the [`alarm`](Self::alarm) of this node. If they are different processes,
+    /// this node keeps its alarm, because its address may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),

@@ -1,7 +1,7 @@
 //! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! A script for the same work would give the same answer, so the layers above need not know which way was used. The
-//! work may concern several names. Each name is represented by one bit.
+//! A script for the same work would give the same answer, so the layers above need not know whether a script or a
+//! transaction was used. The work may concern several names. Each name is represented by one bit.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Returns `true` if the work reads before it writes, so its keys must not change in between.
+    /// Returns `true` if the work reads before it writes, so its keys must not change between the read and the write.
     pub(super) const fn watches(self) -> bool {
         !matches!(self, Self::Confirm | Self::Inspect { .. })
     }
@@ -431,7 +431,7 @@ impl Job {
         self.again();
     }
 
-    /// Returns the bits of all keys.
+    /// Returns a set that contains the bit of every key.
     fn all(&self) -> u64 {
         u64::MAX >> (64 - self.entry.names().len().clamp(1, 64))
     }

@@ -87,8 +87,8 @@ impl Transactions {
         }
     }
 
-    /// Remembers that the user may not run `verb`, if `value` says so. Only the first answer of this kind in a batch
-    /// counts.
+    /// If `value` reports that the user may not run `verb`, stores this fact. Only the first answer of this kind in a
+    /// batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if is_error(value)
             && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)
