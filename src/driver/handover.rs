@@ -86,11 +86,11 @@ impl Lock {
 
     /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another process.
     ///
-    /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
-    /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can
-    /// be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
-    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
-    /// lock, [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
+    /// If the bytes were written under another clock, the validity is zero. The clock differs after a reboot, on
+    /// another machine, in another time namespace, or if the system does not identify its clock. A lock from another
+    /// clock can be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
+    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted lock,
+    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ mod tests {
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
     use proptest::prelude::*;
 
-    /// Returns the fault of these invalid bytes.
+    /// Returns what is wrong with these invalid bytes.
     #[track_caller]
     fn fault(bytes: &[u8]) -> Fault {
         Lock::from_bytes(bytes).unwrap_err().0

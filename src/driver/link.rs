@@ -4,12 +4,12 @@
 //! rules, and each rule has a test in `link/tests`:
 //!
 //! * After a read that has drained the socket, the link stops reading. Without TLS, a short read drains the socket. If
-//!   the event reported an end or an error, the link reads on until it finds the end, because data and the end may
-//!   share one event.
+//!   the event reported an end or an error, the link reads on until it finds the end, because one event may report both
+//!   data and the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more to read.
 //! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
 //!   reports the disconnect, because the data may contain the reason.
-//! * An outdated report of readiness has no effect.
+//! * An outdated readiness event has no effect.
 //! * With TLS, a connection counts as open only after the handshake. While encrypted bytes wait for the kernel, the
 //!   link accepts no more bytes.
 //!

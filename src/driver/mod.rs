@@ -3,8 +3,8 @@
 //! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due.
 //! After the sleep, the turn reads, fires timers, and writes.
 //!
-//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` contains the facts about TCP
-//!   that both modules need.
+//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` interprets the states and the
+//!   errors of TCP sockets for both modules.
 //! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
 //!   `wire` owns the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
 //!   on the connections. A thread sleeps in `poller`.
@@ -16,7 +16,8 @@
 //!
 //! * **Nothing blocks** except [`Driver::turn`], which blocks up to its limit, and the calls that wait by
 //!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
-//! * **Few system calls**: for a round, the driver makes one write and one read for each node, and waits for events.
+//! * **Few system calls**: for one round of requests, the driver makes one write and one read for each node, and waits
+//!   for events.
 //! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
 //! # Not here
@@ -304,7 +305,8 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Keeps `lock` from now on. See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
+    /// Keeps `lock` from now on: the driver extends it automatically. See
+    /// [`LocalRedlock::keep`](crate::LocalRedlock::keep).
     ///
     /// # Errors
     ///
@@ -419,8 +421,8 @@ impl Driver {
         }
     }
 
-    /// Adopts a lock of another driver or process. This driver then reports a loss of the lock. The validity does not
-    /// change.
+    /// Adopts a lock of another driver or process. From now on, this driver reports a loss of the lock. The validity
+    /// does not change.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.adopt(now, lock)),

@@ -189,7 +189,7 @@ impl Socket {
         let _ = registry.deregister(self.source());
     }
 
-    /// Closes in order. The kernel still sends all written bytes.
+    /// Closes the connection in an orderly way. The kernel still sends all written bytes.
     pub(super) fn close(mut self, registry: &Registry) {
         // `shutdown` fails if the other side has closed the connection, which does no harm.
         let _ = match &mut self.0 {

@@ -1,4 +1,4 @@
-//! The facts about a TCP socket: whether it is connected, and the meaning of its errors.
+//! Reads the state of TCP sockets, and interprets their errors.
 //!
 //! * One table turns every error into a [`LinkError`].
 //! * Every TCP connection has `TCP_NODELAY`. A connection ends with an error after 5 s of unacknowledged bytes

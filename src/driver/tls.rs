@@ -316,8 +316,8 @@ impl Session {
         match processed {
             Ok(state) => {
                 if state.peer_has_closed() {
-                    // The node has sent `close_notify`. `close_notify` counts as the end, because the node may leave
-                    // the TCP connection open.
+                    // The node has sent `close_notify`, which counts as the end, because the node may leave the TCP
+                    // connection open.
                     self.end = Some(Received::End);
                 }
                 Ok(true)

@@ -92,8 +92,8 @@ impl Loop {
         } else {
             shorter(limit, self.until_deadline())
         };
-        // Timers fire even if the poll fails. Otherwise, a caller that takes turns until its operation is decided would
-        // never return.
+        // Timers fire even if the poll fails. If they did not fire, a caller that takes turns until its operation is
+        // decided would never return.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {
             self.wire.note(readiness);

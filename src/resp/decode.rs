@@ -116,7 +116,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the first reply of `bytes` if it is a complete scalar of a usual kind. The decoder does not change.
+    /// Returns the first reply of `bytes` if it is a complete scalar of a usual kind. The state of the decoder does not
+    /// change.
     #[inline(always)]
     pub(super) fn short<'a>(&self, bytes: &'a [u8]) -> Option<Frame<'a>> {
         if self.phase != Phase::Fresh {

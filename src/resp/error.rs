@@ -6,8 +6,8 @@
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// The offset of the first wrong byte, counted from the first byte of the reply. If the mistake has no single byte,
-    /// this is the offset of the text that is wrong.
+    /// The offset of the first wrong byte, counted from the first byte of the reply. If a text is wrong as a whole,
+    /// this is the offset of its first byte.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,

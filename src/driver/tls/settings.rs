@@ -54,7 +54,8 @@ pub(super) struct Settings {
     label: String,
     host: String,
     tls: NodeTls,
-    /// The authorities of the system, if the settings name no others. The system's authorities are read only once.
+    /// The certificate authorities of the system, if the settings name no others. The system's authorities are read
+    /// only once.
     system: Option<Arc<RootCertStore>>,
     files: Contents,
 }

@@ -50,7 +50,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The steps of scripts with a number, the ttl of counters and the `run_id` as their fourth to sixth arguments.
+/// Steps of the scripts whose fourth to sixth arguments are a number, the ttl of counters and the `run_id`.
 impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
