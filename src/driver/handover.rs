@@ -89,8 +89,8 @@ impl Lock {
     /// If the bytes were written under another clock, the validity is zero. The clock differs after a reboot, on
     /// another machine, in another time namespace, or if the system does not identify its clock. A lock from another
     /// clock can be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
-    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted lock,
-    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
+    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
+    /// lock, [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
     /// # Errors
     ///

@@ -185,8 +185,8 @@ impl Driver {
 
     /// Takes turns until a majority of the nodes is ready, and then for at most 50 ms more, until every other node has
     /// answered. Returns after the connect timeout at the latest, and immediately if a majority is unusable (for
-    /// example, because of wrong credentials). Nodes of another group count as ready for this call, because
-    /// [`reinit`](Self::reinit) needs them. The events stay in the queue.
+    /// example, because of wrong credentials). Nodes of another group count as ready for this call,
+    /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
     ///
@@ -305,8 +305,8 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Keeps `lock` from now on: the driver extends it automatically. See
-    /// [`LocalRedlock::keep`](crate::LocalRedlock::keep).
+    /// Keeps `lock` from now on: the driver extends it automatically.
+    /// See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
     ///
     /// # Errors
     ///
@@ -575,8 +575,8 @@ impl Drop for Working<'_> {
 
 impl Builder {
     /// Builds a [`Driver`]. Waits until a majority of the nodes is ready, and then for at most 50 ms more, until every
-    /// other node has answered. Returns after the connect timeout at the latest, even if nodes are down.
-    /// [`Driver::new`] does not wait.
+    /// other node has answered. Returns after the connect timeout at the latest, even if nodes are
+    /// down. [`Driver::new`] does not wait.
     ///
     /// # Errors
     ///

@@ -13,8 +13,8 @@
 //! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
 //! certificate, the name of the node, and the resumable sessions.
 //!
-//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads.
-//! Nothing else allocates memory.
+//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads. A
+//! session allocates no other memory.
 //!
 //! # Not here
 //!

@@ -193,8 +193,8 @@ impl Store {
         self.tracking.poll()
     }
 
-    /// Returns `true` if a change of some key will cause a push. While the result is `true`, call
-    /// [`expire`](Self::expire) from time to time.
+    /// Returns `true` if a change of some key will cause a push. While the result is `true`,
+    /// call [`expire`](Self::expire) from time to time.
     #[must_use]
     pub fn has_registrations(&self) -> bool {
         !self.tracking.is_empty()

@@ -123,7 +123,7 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The way to release the lock.
         way: Dialect,
-        /// Whether all other ways are tried too.
+        /// Whether all other ways to release a lock are tried too.
         with_others: bool,
     },
     /// Asks which permission was missing when the node refused an extension or confirmation.

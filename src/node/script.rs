@@ -90,7 +90,7 @@ pub(crate) const EXTEND: Script = Script {
     sha1: "861c16b0751b430a3233aad3e2ab867202584ef5",
 };
 
-/// Does [`EXTEND`] for each of several keys, and answers with a list of the results. The arguments contain a token and
+/// Runs [`EXTEND`] for each of several keys, and answers with a list of the results. The arguments contain a token and
 /// a ttl for each key. If a command fails for one key, the list contains the error for this key, and the other keys are
 /// still extended.
 pub(crate) const EXTEND_EACH: Script = Script {
@@ -103,7 +103,7 @@ pub(crate) const EXTEND_EACH: Script = Script {
     sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
-/// Does [`RELEASE`] for each of several keys, and answers with a list of the results. The arguments contain a token for
+/// Runs [`RELEASE`] for each of several keys, and answers with a list of the results. The arguments contain a token for
 /// each key. If a command fails for one key, the list contains the error for this key, and the other keys are still
 /// released.
 pub(crate) const RELEASE_EACH: Script = Script {
@@ -238,7 +238,7 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Does `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
+/// Runs `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
 /// of the commands after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
@@ -250,7 +250,7 @@ pub(crate) const CHECKED_ACQUIRE: Script = Script {
     sha1: "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
 };
 
-/// Does an [extension](EXTEND), and adds whether the answer counts.
+/// Runs [`EXTEND`], and adds whether the answer counts.
 pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
@@ -262,7 +262,7 @@ pub(crate) const CHECKED_EXTEND: Script = Script {
     sha1: "48589953d3ec4993a11ccc034147403e4ff7af26",
 };
 
-/// Does a [confirmation](CONFIRM), and adds whether the answer counts.
+/// Runs [`CONFIRM`], and adds whether the answer counts.
 pub(crate) const CHECKED_CONFIRM: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \

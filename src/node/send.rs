@@ -354,7 +354,8 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Tries all ways. The answers arrive in order, except that the answer to the transaction may arrive at any time.
+    /// Tries all ways to release a lock without a script. The answers arrive in order, except that the answer to the
+    /// transaction may arrive at any time.
     fn try_all(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
         for way in ORDER {

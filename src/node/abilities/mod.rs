@@ -97,7 +97,7 @@ pub(super) enum Then {
     LoadScripts,
     /// Try this way of releasing the lock.
     Try(Entry, Dialect),
-    /// Try all ways without scripts.
+    /// Try all ways to release a lock without scripts.
     TryAll(Entry),
 }
 

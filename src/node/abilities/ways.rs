@@ -20,7 +20,7 @@
 //! * The engine sends no `SET` over a connection until one way to release has worked there.
 //! * For a debt, the engine tries all ways to release, one after another, even if the node has refused each of them.
 //!   After the last way, the engine tries a script again, unless the configuration forbids scripts.
-//! * If a node runs scripts, the engine tries no other ways.
+//! * If a node runs scripts, the engine tries no other ways to release a lock.
 //!
 //! # Not here
 //!
@@ -35,7 +35,7 @@ use crate::node::request::{Dialect, Request};
 
 use super::{Abilities, Hints, Shown};
 
-/// All ways, in the order of preference.
+/// All ways to release a lock without a script, in the order of preference.
 pub(in crate::node) const ORDER: [Dialect; 4] = [
     Dialect::DelIfEq,
     Dialect::DelEx,
@@ -65,9 +65,9 @@ pub(super) struct Ways {
 pub(super) enum Refused {
     /// Try the way again later, because the node may permit it then.
     ForNow,
-    /// Use another way.
+    /// Use another way to release locks.
     UseAnother,
-    /// The node has refused all ways. The value is the missing command or permission.
+    /// The node has refused all ways to release a lock. The value is the missing command or permission.
     NoneLeft(Unusable),
 }
 
@@ -258,8 +258,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to a trial of the native way. The native way was tried because the user's scripts may not
-    /// delete the key.
+    /// Handles the answer to a trial of the native release command. This command was tried because the user's scripts
+    /// may not delete the key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
             None => {
@@ -275,8 +275,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to the trial of one way, while all ways are being tried. The first permitted way is chosen.
-    /// If the node refuses all ways, the reply follows from the last refusal.
+    /// Handles the answer to the trial of one way to release, while all ways are being tried. The first permitted way
+    /// is chosen. If the node refuses all ways, the reply follows from the last refusal.
     fn way_tried(
         &mut self,
         claim: ClaimKey,

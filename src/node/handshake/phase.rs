@@ -1,4 +1,4 @@
-//! The phases of a connection, and whether a node can be asked in each phase.
+//! The phases of a connection, and whether the engine can ask the node questions in each phase.
 
 use core::fmt;
 use core::time::Duration;
@@ -64,11 +64,11 @@ pub(in crate::node) enum Phase {
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
-    /// The handshake is done, so the node can be asked.
+    /// The handshake is done, so the engine can ask the node questions.
     Ready { server: Server, since: Instant },
 }
 
-/// The reason why a node cannot be asked.
+/// The reason why the engine cannot ask a node questions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Trouble {
     Link(LinkFault),
@@ -99,17 +99,17 @@ impl Trouble {
     }
 }
 
-/// Whether a node can be asked now.
+/// Whether the engine can ask a node questions now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
-    /// The node can be asked now.
+    /// The engine can ask the node questions now.
     Open,
-    /// The handshake must end before the node can be asked.
+    /// The handshake must end before the engine can ask the node questions.
     Handshake {
         /// Whether the node has never been reached before.
         first: bool,
     },
-    /// The node cannot be asked. The value is the outcome that a question would have now.
+    /// The engine cannot ask the node questions. The value is the outcome that a question would have now.
     Shut(NodeOutcome),
 }
 

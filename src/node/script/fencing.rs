@@ -174,11 +174,11 @@ pub(crate) const REPAIR_FLOOR: Script = Script {
     sha1: "2ce6090e11b40b410717a10be54dd502e35d4045",
 };
 
-/// Counts the counters among about the next two thousand keys, which takes a server one or two milliseconds. The answer
-/// has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at the
-/// end. The only argument is the cursor, and the script has no keys.
+/// Scans about two thousand keys and counts the counters among them, which takes a server one or two milliseconds. The
+/// answer has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at
+/// the end. The only argument is the cursor, and the script has no keys.
 ///
-/// The cursor stays a text, because Lua numbers cannot hold its 64 bits.
+/// The script keeps the cursor as a text, because Lua numbers cannot hold its 64 bits.
 pub(crate) const COUNT_COUNTERS: Script = Script {
     text: "local r=redis.call('scan',ARGV[1],'match','shearline:fence:*','count',2000) \
            return {#r[2],0,r[1]}",

@@ -58,7 +58,7 @@ pub(crate) struct Membership {
 /// The mode in which a node is asked to join.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mode {
-    /// Join as any client does.
+    /// Join in the usual way.
     #[default]
     Join,
     /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten has

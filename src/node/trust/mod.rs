@@ -81,7 +81,7 @@ pub(crate) struct Trust {
     /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this was shorter than the assumed longest ttl. The
-    /// answers of a young server count immediately, although it may have forgotten locks.
+    /// answers of a server that started so recently count immediately, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
