@@ -439,8 +439,8 @@ impl Driver {
         }
     }
 
-    /// Returns the state of every node, in the order of the configuration. The states are meant for operators, not for
-    /// decisions. The call costs one allocation and no I/O.
+    /// Returns the state of every node, in the order of the configuration. Show the states to operators, but do not
+    /// base decisions on them. The call costs one allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.inner.engine.node_statuses(clock::now()).collect()

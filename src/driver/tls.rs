@@ -234,8 +234,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the last read, which returned `len` of at most `room` bytes, has left neither data nor the end
-    /// to read.
+    /// Returns `true` if nothing is left to read, neither data nor the end, after a read that returned `len` of at most
+    /// `room` bytes.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         len < room && self.end.is_none()
     }

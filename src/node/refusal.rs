@@ -1,8 +1,8 @@
 //! Server errors: which command was refused, and whether it certainly did not run.
 //!
 //! Only an error's first word is reliable, because servers may repeat arguments of the command after it. The classes of
-//! errors were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so
-//! nothing must be undone. After any other error the command may have run, so the engine sends a release.
+//! errors were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so there
+//! is nothing to undo. After any other error the command may have run, so the engine sends a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;

@@ -196,8 +196,8 @@ pub(crate) const INSPECT: Script = Script {
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
 /// The script writes the barrier before the marker, and never shortens a barrier. After a restart of the server, the
 /// script writes no barrier if both the marker and this client say that a restart loses nothing. A server that has a
-/// replica, or was a replica, never counts as durable, even if the client has read that it is durable. The marker of a
-/// former replica may come from another master. The mode `anew` makes the node a member of this group regardless of its
+/// replica, or was a replica, never counts as durable, even if the client considers it durable. The marker of a former
+/// replica may come from another master. The mode `anew` makes the node a member of this group regardless of its
 /// marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \

@@ -165,8 +165,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. A shared lock or a permit that the node has
-    /// granted on this connection is enough.
+    /// Returns `true` if the connection may run a script that only reads. A script may run once the node has granted a
+    /// shared lock or a permit on this connection.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -218,8 +218,8 @@ impl Abilities {
     /// Returns the form of a release for this node. A `repair` is never sent by digest.
     ///
     /// Debts are also sent in the native form first, because the user may lack the permission to run scripts. If the
-    /// node refused the native command on the previous connection, scripts come first. A second connection to the same
-    /// server is closed after its handshake, so it has time to try only one way.
+    /// node refused the native command on the previous connection, the engine tries scripts first. A second connection
+    /// to the same server is closed after its handshake, so it has time to try only one way.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,

@@ -129,7 +129,8 @@ fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N])
     out
 }
 
-/// Writes the command up to the token. The length of its array includes the words of [`tail`] and `more` other words.
+/// Writes the command up to the token. The length in the array header includes the words of [`tail`] and `more` other
+/// words.
 fn head(
     out: &mut Vec<u8>,
     script: (&Script, Dialect),

@@ -257,8 +257,7 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, or `None` if this handle has seen nothing that stops them from
-    /// counting at `now`.
+    /// Returns when the node's answers count again, or `None` if they count at `now`, as far as this handle has seen.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)

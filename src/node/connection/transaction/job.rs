@@ -96,7 +96,7 @@ pub(super) struct Job {
     token: Option<OwnedToken>,
 }
 
-/// The facts about the keys that are known so far, one bit for each key.
+/// What is known about the keys, with one bit for each key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     ours: u64,

@@ -27,8 +27,8 @@
 //!   debts.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
 //! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
-//!   on several resources never shares a batch with other work on the same keys, because each would change keys that
-//!   the other has read. Two extensions of one lock never share a batch either.
+//!   on several resources never shares a batch with other work on the same keys, because each piece of work would
+//!   change keys that the other has read. Two extensions of one lock never share a batch either.
 //!
 //! # Not here
 //!
