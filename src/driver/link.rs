@@ -317,7 +317,8 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // Searches for the address that worked, because the name may have other addresses now, in another order.
+            // Searches for the address that worked, because the name may now have other addresses, or the same
+            // addresses in another order.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);

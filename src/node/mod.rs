@@ -145,7 +145,7 @@ impl Node {
     }
 
     /// Returns when the node's votes start to count, as far as the engine knows at `now`. Returns [`Instant::MAX`] if
-    /// the node cannot be asked, or if the time is unknown.
+    /// the engine cannot ask the node, or if the time is unknown.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,

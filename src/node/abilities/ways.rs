@@ -192,7 +192,7 @@ impl Abilities {
     }
 
     /// Returns the command that the user must be permitted to run, after a transaction failed because of `forbidden`.
-    /// For `watch`, `multi` and `exec`, this is the script command, unless the configuration forbids scripts.
+    /// For `watch`, `multi` and `exec`, the result is the script command, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,

@@ -69,9 +69,10 @@ pub(super) use {lift_floor, read_counter, read_floor};
 
 /// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
 /// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second.
-/// The proposal is not limited if the mark in the token (`WANTED_MARK`) says that a node has chosen this number in an
-/// earlier attempt. If the script has taken the names and checks no marker, it answers only with the number as text,
-/// because three integers cost a server half a microsecond more. Otherwise the script answers with three integers:
+/// The proposal is not limited if the mark in the token (`WANTED_MARK`) says that a node has answered an earlier
+/// attempt with this number. If the script has taken the names and checks no marker, it answers only with the number as
+/// text, because three integers cost a server half a microsecond more. Otherwise the script answers with three
+/// integers:
 ///
 /// ```text
 /// {1, b, number}   taken

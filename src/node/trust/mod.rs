@@ -32,8 +32,8 @@
 //! Without markers, a client cannot detect some losses: deleted keys, and a server that became a replica and then a
 //! master again between two questions. A client that does not know the longest ttl cannot detect a restart before its
 //! first handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
-//! replica of a server that had copied its keys. With markers, the guard needs identities only to detect such a
-//! replica.
+//! replica of a server that had copied its keys. With markers, the guard needs identities only to detect a server that
+//! was a replica.
 
 mod clock;
 pub(super) mod marker;
