@@ -5,11 +5,11 @@
 //!  4       1       1            24              8            8    4      4       2 + 2   ..            8              0, 4  8
 //! ```
 //!
-//! An exclusive lock has format 5 and no kind. Earlier drafts used four other formats. A shared lock and a permit have
-//! format 6, so that a version without these kinds refuses them. The kind is the number of permits and the slot, two
-//! bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each ttl, in
-//! milliseconds. The counts are the number of resources and the length of the token in bytes. The length of a resource
-//! (2 bytes) precedes the resource. If a lock has no fencing token, the field is zero.
+//! An exclusive lock has format 5 and no kind. Earlier drafts used four other formats. Shared locks and permits have
+//! format 6, so that a version of this library without them refuses the bytes. The kind is the number of permits and
+//! the slot, two bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each
+//! ttl, in milliseconds. The counts are the number of resources and the length of the token in bytes. The length of a
+//! resource (2 bytes) precedes the resource. If a lock has no fencing token, the field is zero.
 //!
 //! The voters are the nodes that have granted the lock: one bit for each node, in the order of the configuration.
 //! Numbers are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects accidental damage, but not forgery.
@@ -69,8 +69,8 @@ impl Lock {
 
     /// Returns the lock as bytes, for another process on this machine or for later use. The bytes contain the resource,
     /// the token, the time at which the lock ends, the identity of the clock that measures this time, the [lock
-    /// delay](crate::Builder::lock_delay), and the nodes that have granted the lock. They do not contain the limit on
-    /// the number of extensions ([`extensions`](crate::LockOptions::extensions)).
+    /// delay](crate::Builder::lock_delay), and the nodes that have granted the lock. The bytes do not contain the limit
+    /// on the number of extensions ([`extensions`](crate::LockOptions::extensions)).
     ///
     /// The bytes identify nodes by their order in the configuration, so a handle that extends the lock later needs the
     /// nodes in the same order.
@@ -86,9 +86,9 @@ impl Lock {
 
     /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another process.
     ///
-    /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
-    /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can
-    /// be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
+    /// If the bytes were written under another clock, the validity is zero. The clock differs after a reboot, on
+    /// another machine, in another time namespace, or if the system does not identify its clock. A lock from another
+    /// clock can be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
     /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
     /// lock, [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
@@ -245,7 +245,7 @@ mod tests {
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
     use proptest::prelude::*;
 
-    /// Returns the fault of these invalid bytes.
+    /// Returns what is wrong with these invalid bytes.
     #[track_caller]
     fn fault(bytes: &[u8]) -> Fault {
         Lock::from_bytes(bytes).unwrap_err().0

@@ -44,8 +44,8 @@ impl Inbox {
         self.inputs.push((input, start..self.bytes.len()));
     }
 
-    /// Passes all events to `engine`. This function reads the clock only after it has got the engine, so that the
-    /// engine's time never runs backwards.
+    /// Passes all events to `engine`. This function reads the clock only after the caller has got the engine, so that
+    /// the engine's time never runs backwards.
     pub(super) fn hand_in(&mut self, engine: &mut Engine) {
         if let Some(seed) = self.seed.take() {
             engine.reseed(seed);

@@ -4,12 +4,12 @@
 //! rules, and each rule has a test in `link/tests`:
 //!
 //! * After a read that has drained the socket, the link stops reading. Without TLS, a short read drains the socket. If
-//!   the event reported an end or an error, the link reads on until it finds the end, because data and the end may
-//!   share one event.
+//!   the event reported an end or an error, the link reads on until it finds the end, because one event may report both
+//!   data and the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more to read.
 //! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
 //!   reports the disconnect, because the data may contain the reason.
-//! * An outdated report of readiness has no effect.
+//! * An outdated readiness event has no effect.
 //! * With TLS, a connection counts as open only after the handshake. While encrypted bytes wait for the kernel, the
 //!   link accepts no more bytes.
 //!
@@ -38,8 +38,8 @@ use crate::error::{LinkFault, Unusable};
 /// The largest number of buffers read from one socket in one turn, so that one node does not delay the others.
 const READS_PER_TURN: usize = 4;
 
-/// The largest number of buffers read after a failed write. The kernel buffers far less, so the limit only stops
-/// reading from a node that keeps sending.
+/// The largest number of buffers read after a failed write. The kernel buffers far less, so the link reaches this limit
+/// only if a node keeps sending.
 const READS_AFTER_FAILURE: usize = 256;
 
 #[derive(Debug)]
@@ -317,7 +317,8 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // Searches for the address that worked, because the name may have other addresses now, in another order.
+            // Searches for the address that worked, because the name may now have other addresses, or the same
+            // addresses in another order.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);

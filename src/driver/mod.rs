@@ -1,10 +1,10 @@
 //! The driver combines an engine with sockets and a clock.
 //!
 //! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due.
-//! Then it reads, fires timers, and writes.
+//! After the sleep, the turn reads, fires timers, and writes.
 //!
-//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` contains the facts about TCP
-//!   that both modules need.
+//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` interprets the states and the
+//!   errors of TCP sockets for both modules.
 //! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
 //!   `wire` owns the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
 //!   on the connections. A thread sleeps in `poller`.
@@ -16,7 +16,8 @@
 //!
 //! * **Nothing blocks** except [`Driver::turn`], which blocks up to its limit, and the calls that wait by
 //!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
-//! * **Few system calls**: for a round, the driver makes one write and one read for each node, and waits for events.
+//! * **Few system calls**: for one round of requests, the driver makes one write and one read for each node, and waits
+//!   for events.
 //! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
 //! # Not here
@@ -182,8 +183,8 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
-    /// ms have passed. Returns after the connect timeout at the latest, and immediately if a majority is unusable (for
+    /// Takes turns until a majority of the nodes is ready, and then for at most 50 ms more, until every other node has
+    /// answered. Returns after the connect timeout at the latest, and immediately if a majority is unusable (for
     /// example, because of wrong credentials). Nodes of another group count as ready for this call,
     /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
@@ -202,17 +203,17 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns an error if the poll has failed because the system is short of memory. After such an error, the driver
-    /// is still usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
+    /// Returns an error if the poll has failed because the system is short of memory. The driver is still usable after
+    /// this error. If the driver is closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
 
     /// Returns the longest time that a turn may sleep, or `None` if no timer is armed.
     ///
-    /// The result is zero if the next turn has work to do. While a lock is held or an operation is open, the result is
-    /// at most 100 ms, because the timeout of a sleep may stop while the machine is suspended, but the clock of the
-    /// locks does not.
+    /// The result is zero if the next turn has work to do. While the machine is suspended, the timeout of a sleep may
+    /// stop, but the clock of the locks does not. So the result is at most 100 ms while a lock is held or an operation
+    /// is open.
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         self.inner.until_deadline()
@@ -304,7 +305,8 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Keeps `lock` from now on. See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
+    /// Keeps `lock` from now on: the driver extends it automatically.
+    /// See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
     ///
     /// # Errors
     ///
@@ -419,8 +421,8 @@ impl Driver {
         }
     }
 
-    /// Adopts a lock of another driver or process. This driver then reports a loss of the lock. The validity does not
-    /// change.
+    /// Adopts a lock of another driver or process. From now on, this driver reports a loss of the lock. The validity
+    /// does not change.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.adopt(now, lock)),
@@ -437,8 +439,8 @@ impl Driver {
         }
     }
 
-    /// Returns the state of every node, in the order of the configuration. The states are meant for operators, not for
-    /// decisions. The call costs one allocation and no I/O.
+    /// Returns the state of every node, in the order of the configuration. Show the states to operators, but do not
+    /// base decisions on them. The call costs one allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.inner.engine.node_statuses(clock::now()).collect()
@@ -572,8 +574,8 @@ impl Drop for Working<'_> {
 }
 
 impl Builder {
-    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready, and then either every other node has
-    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
+    /// Builds a [`Driver`]. Waits until a majority of the nodes is ready, and then for at most 50 ms more, until every
+    /// other node has answered. Returns after the connect timeout at the latest, even if nodes are
     /// down. [`Driver::new`] does not wait.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl Reporter {
         self.report(NodeSet::EMPTY, NodeOutcome::Pending, since)
     }
 
-    /// Reports that the operating system has failed to wait for the nodes.
+    /// Reports that the wait for the sockets of the nodes has failed.
     pub(crate) fn wait_failed(&self, error: &io::Error, since: Instant) -> Report {
         let errno = error.raw_os_error().unwrap_or_default();
         let outcome = NodeOutcome::Unreachable(LinkFault::Os(errno).into());

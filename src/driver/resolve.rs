@@ -18,7 +18,8 @@ use mio::Waker;
 use crate::config::{Address, Credentials, Host, NodeConfig, Provider};
 use crate::error::LinkFault;
 
-/// The maximum number of addresses of one name that the link tries. The name of a single server has fewer addresses.
+/// The maximum number of addresses of one name that the link tries. The host name of one server usually has fewer
+/// addresses.
 const ADDRESSES_MAX: usize = 16;
 
 /// The addresses of a name. The list is never empty.
@@ -72,7 +73,7 @@ impl Lookup {
             .spawn(move || {
                 let answer = (login.map(ask), found(work()));
                 *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-                // The driver may be gone. Waking a driver that still exists cannot fail.
+                // The driver may have been dropped. Waking a driver that still exists cannot fail.
                 if let Some(waker) = waker.upgrade() {
                     let _ = waker.wake();
                 }

@@ -9,7 +9,7 @@
 //!
 //! # Not here
 //!
-//! `link` decides when to read and write. `tcp` contains the facts about TCP. `tls` encrypts.
+//! `link` decides when to read and write. `tcp` interprets the states and the errors of TCP sockets. `tls` encrypts.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -145,7 +145,7 @@ impl Socket {
         }
     }
 
-    /// Writes the encrypted bytes. Returns `true` if the kernel has accepted all of them.
+    /// Writes the encrypted bytes. Returns `true` if the kernel has accepted all encrypted bytes.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
@@ -179,7 +179,7 @@ impl Socket {
 
     /// Closes with a reset. The kernel discards the bytes that it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
-        // Ignores errors of these calls: even if the system refuses one, the drop closes the descriptor.
+        // Ignores the errors of both calls, because the drop closes the descriptor even if a call fails.
         if !matches!(self.0, Stream::Unix(_)) {
             let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
             // Closing a descriptor resets the connection only if no forked child has a copy. A `connect` with
@@ -189,7 +189,7 @@ impl Socket {
         let _ = registry.deregister(self.source());
     }
 
-    /// Closes in order. The kernel still sends all written bytes.
+    /// Closes the connection in an orderly way. The kernel still sends all written bytes.
     pub(super) fn close(mut self, registry: &Registry) {
         // `shutdown` fails if the other side has closed the connection, which does no harm.
         let _ = match &mut self.0 {

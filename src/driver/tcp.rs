@@ -1,4 +1,4 @@
-//! The facts about a TCP socket: whether it is connected, and the meaning of its errors.
+//! Reads the state of TCP sockets, and interprets their errors.
 //!
 //! * One table turns every error into a [`LinkError`].
 //! * Every TCP connection has `TCP_NODELAY`. A connection ends with an error after 5 s of unacknowledged bytes
@@ -13,8 +13,8 @@ use rustix::net::sockopt;
 
 use crate::error::{LinkError, LinkFault};
 
-/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls, so that a `SET`
-/// from before a partition does not run long after the partition.
+/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls. So a `SET` that was
+/// sent before a network partition does not run long after it.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) => return Err(error),
     };
     // If no server listens on a local port, the kernel may choose that port as the client's own, and the socket
-    // connects to itself. Such a socket would prevent the server from listening again.
+    // connects to itself. A socket that is connected to itself would prevent the server from listening again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }

@@ -1,10 +1,11 @@
 //! A TCP connection with TLS.
 //!
-//! A [`Session`] has the methods of a plain stream. A session differs from a plain stream in these points:
+//! A [`Session`] has the methods of a plain stream. A session differs from a plain stream in these ways:
 //!
 //! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
 //! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
-//!   KiB until the kernel has accepted them all. Until then, [`Session::has_unsent`] returns `true`.
+//!   KiB, and then no more until the kernel has accepted all of them. While these bytes wait, [`Session::has_unsent`]
+//!   returns `true`.
 //! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not mean that the session
 //!   is drained.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
@@ -12,8 +13,8 @@
 //! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
 //! certificate, the name of the node, and the resumable sessions.
 //!
-//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads.
-//! Nothing else allocates memory.
+//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads. A
+//! session allocates no other memory.
 //!
 //! # Not here
 //!
@@ -233,8 +234,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the last read, which returned `len` of at most `room` bytes, has left neither data nor the end
-    /// to read.
+    /// Returns `true` if nothing is left to read, neither data nor the end, after a read that returned `len` of at most
+    /// `room` bytes.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         len < room && self.end.is_none()
     }
@@ -278,7 +279,7 @@ impl Session {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Writes the encrypted bytes. Returns `true` if the kernel has accepted all of them.
+    /// Writes the encrypted bytes. Returns `true` if the kernel has accepted all encrypted bytes.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
@@ -315,7 +316,7 @@ impl Session {
         match processed {
             Ok(state) => {
                 if state.peer_has_closed() {
-                    // The node has sent `close_notify`. This counts as the end, because the node may leave the TCP
+                    // The node has sent `close_notify`, which counts as the end, because the node may leave the TCP
                     // connection open.
                     self.end = Some(Received::End);
                 }

@@ -62,8 +62,8 @@ impl Loop {
         Ok((this.engine, this.wire, this.poller))
     }
 
-    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
-    /// ms have passed. Returns after the connect timeout at the latest.
+    /// Takes turns until a majority of the nodes is ready, and then for at most 50 ms more, until every other node has
+    /// answered. Returns after the connect timeout at the latest.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
         let mut readying = Readying::new(clock::now(), self.connect_timeout);
         loop {
@@ -92,8 +92,8 @@ impl Loop {
         } else {
             shorter(limit, self.until_deadline())
         };
-        // Timers fire even if the poll fails. Otherwise, a caller that takes turns until its operation is decided would
-        // never return.
+        // Timers fire even if the poll fails. If they did not fire, a caller that takes turns until its operation is
+        // decided would never return.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {
             self.wire.note(readiness);

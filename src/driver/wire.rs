@@ -61,7 +61,7 @@ struct Node {
     is_awaited: bool,
 }
 
-/// A copied order of the engine.
+/// A copy of an [`Output`] of the engine.
 enum Order {
     Write(Range<usize>),
     Connect,
@@ -220,7 +220,8 @@ impl Wire {
         !self.inbox.is_empty()
     }
 
-    /// Continues to open connections, reads the received bytes of all nodes, and writes the kept bytes.
+    /// Continues to open connections, reads the received bytes of all nodes, and writes the bytes that the kernel did
+    /// not accept before.
     pub(crate) fn read(&mut self, registry: &Registry) {
         self.is_unread = false;
         let (nodes, mut tools) = self.parts(registry);
@@ -336,7 +337,8 @@ impl Node {
         }
     }
 
-    /// Writes the kept bytes. Returns `true` if all bytes are written and the engine waits for [`Input::Writable`].
+    /// Writes the bytes that the kernel did not accept before. Returns `true` if all bytes are written and the engine
+    /// waits for [`Input::Writable`].
     fn write_rest(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut bytes = core::mem::take(&mut self.rest);
         self.write(&bytes, tools);

@@ -131,7 +131,7 @@ impl EmbeddedNode {
     /// ```
     pub fn remove(&self, key: impl AsRef<[u8]>) -> bool {
         let removed = self.shared.lock().store.remove(clock::now(), key.as_ref());
-        // Wakes the thread, which sends the pushes. If this fails, the thread has ended, and no client is left.
+        // Wakes the thread, which sends the pushes. If the wake-up fails, the thread has ended, so no client is left.
         let _ = self.waker.wake();
         removed
     }

@@ -28,8 +28,8 @@ const FIRST: usize = 2;
 
 const BACKLOG: i32 = 511;
 
-/// The pause between two searches for expired keys while pushes depend on them, which is also a server's default. This
-/// is also the longest pause after a failed accept (for example, because no descriptor was left).
+/// The pause between two searches for expired keys while pushes depend on them, which is also a server's default. After
+/// a failed accept, the thread also pauses for at most this time (for example, because no descriptor was left).
 const TICK: Duration = Duration::from_millis(100);
 
 /// The server, which its thread and the handle share.

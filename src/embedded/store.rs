@@ -143,7 +143,7 @@ impl Store {
         self.up_before.as_secs().saturating_add(up)
     }
 
-    /// Returns the session of a client without a connection. All such sessions have the same number.
+    /// Returns the session of a client without a connection. All sessions without a connection have the same number.
     #[must_use]
     pub fn session() -> Session {
         Self::session_of(u64::MAX)
@@ -193,8 +193,8 @@ impl Store {
         self.tracking.poll()
     }
 
-    /// Returns `true` if a change of some key will cause a push. In this case, call [`expire`](Self::expire) from time
-    /// to time.
+    /// Returns `true` if a change of some key will cause a push. While the result is `true`,
+    /// call [`expire`](Self::expire) from time to time.
     #[must_use]
     pub fn has_registrations(&self) -> bool {
         !self.tracking.is_empty()

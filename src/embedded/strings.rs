@@ -204,7 +204,7 @@ fn once<T, W>(slot: &mut Option<T>, value: T, rest: W) -> Result<W, Refusal> {
     }
 }
 
-/// Returns the time `millis` after `from`, which must be later.
+/// Returns the time `millis` after `from`. `millis` must be positive.
 fn until(millis: &[u8], from: Millis) -> Result<Lifetime, Refusal> {
     let span = Some(integer(millis)?).filter(|span| *span > 0);
     let end = span.and_then(|span| from.checked_add(span));

@@ -27,7 +27,7 @@ fn not_within(call: &mut Call<'_>, line: &'static str) -> Result<(), Refusal> {
     let Some(queue) = &mut call.session.queue else {
         return Ok(());
     };
-    // After such a refusal, Valkey runs nothing at `EXEC`.
+    // If a command was refused before `EXEC`, Valkey runs nothing at `EXEC`.
     queue.spoiled |= call.store.flavour.is_valkey();
     Err(Refusal::fixed(line))
 }

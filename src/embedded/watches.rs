@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 /// See the [module](self). The numbers that `HELLO` shows identify the clients.
 ///
 /// A watch applies to a key in one database, whether the key exists or not. A watch ends with `EXEC` or `DISCARD`, or
-/// when the client disconnects. A change by the client's own command counts too. The store removes an expired key
-/// before a client watches it, so that the expiry does not count as a change.
+/// when the client disconnects. A change by the client's own command also aborts its transaction. The store removes an
+/// expired key before a client watches it, so that the expiry does not count as a change.
 #[derive(Clone, Default)]
 pub(super) struct Watches {
     /// The watched keys: the database, the key, and the client that watches the key.

@@ -3,8 +3,9 @@
 //! A node has two queues of debts. One queue holds the releases that are sent as soon as the node is connected and has
 //! room. The other queue holds the releases that the node has refused. The engine retries refused releases later. A
 //! debt is stored as the key of its claim, which says what to release. Each claim is queued at most once, so there are
-//! never more debts than claims. When a release is no longer needed, its entry counts as forgotten. A forgotten entry
-//! may stay in its queue for a while, but [`Debts::len`] does not count it. At most half of the entries are forgotten.
+//! never more debts than claims. When a release is no longer needed, its entry is marked as forgotten. A forgotten
+//! entry may stay in its queue for a while, but [`Debts::len`] does not count it. At most half of the entries in the
+//! queues are forgotten ones.
 
 use alloc::collections::VecDeque;
 
@@ -24,7 +25,7 @@ impl Debts {
         self.due.push_back(claim);
     }
 
-    /// Adds the release of `claim`, which the node has refused. The release waits for [`Debts::try_again`].
+    /// Adds the release of `claim`, which the node has refused. The release waits until [`Debts::try_again`] is called.
     pub(crate) fn defer(&mut self, claim: ClaimKey) {
         self.deferred.push_back(claim);
     }

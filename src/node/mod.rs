@@ -154,7 +154,7 @@ impl Node {
     }
 
     /// Returns when the node's votes start to count, as far as the engine knows at `now`. Returns [`Instant::MAX`] if
-    /// the node cannot be asked, or if the time is unknown.
+    /// the engine cannot ask the node, or if the time is unknown.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
@@ -206,9 +206,10 @@ impl Node {
         withdrawn
     }
 
-    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has only
-    /// read the keys so far, it does not take them. The `SET` of a lock that was held has almost always been sent, so
-    /// this method does not search for it. If it was not sent yet, its release follows it.
+    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has read
+    /// the keys but not written to them, the transaction does not take them. The `SET` of a lock that was held has
+    /// almost always been sent, so this method does not search for it. If that `SET` is still unsent, its release
+    /// follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -220,7 +221,7 @@ impl Node {
     }
 
     /// Returns `true` if the node may have answered a `SET` with nil because of a key that this engine is releasing.
-    /// The release was sent again, or waits for another try. `same` returns `true` for the claim of the key that is
+    /// That release was sent again, or will be tried again. `same` returns `true` for the claim of the key that is
     /// being released.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
@@ -236,8 +237,9 @@ impl Node {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if the
-    /// node has been silent for at least `least` during the opening or the handshake.
+    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect. A probe is
+    /// also needed if the node has been silent for at least `least` while the connection is opened or during the
+    /// handshake.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
@@ -313,8 +315,8 @@ impl Node {
     }
 
     /// Makes the answers of the server with this `run_id` count from now on. By calling this method, an operator
-    /// vouches that every lock that the server may have forgotten has expired. Returns `true` if the answers of the
-    /// server did not count before.
+    /// vouches that every lock that the server may have forgotten has expired. Returns `true` if the server's answers
+    /// did not count before this call.
     pub(crate) fn trust(
         &mut self,
         now: Instant,

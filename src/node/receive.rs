@@ -27,7 +27,7 @@ use super::trust::Trust;
 use super::{Node, reply};
 
 impl Node {
-    /// Returns the next item that the node has sent. Its bytes come from earlier pieces and from `piece`. Returns
+    /// Returns the next item that the node has sent. The item may begin in an earlier piece and end in `piece`. Returns
     /// `None` when all of `piece` was read.
     ///
     /// Passes the names of changed keys to `changed`, which returns `true` if an operation was waiting for this change.
@@ -164,8 +164,8 @@ impl Node {
         reply
     }
 
-    /// Handles the answer to a trial. A trial releases a token that no key contains, to find out whether the user may
-    /// run the command.
+    /// Handles the answer to a trial release. A trial release names a token that no key contains, so its answer only
+    /// shows whether the user may run the command.
     #[cold]
     fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
         let mut hints = Hints {
@@ -311,8 +311,8 @@ fn keep_words(
     }
 }
 
-/// Keeps the token, the holders or the keys that `value` names, if `request` asks for them. If a single holder is named,
-/// its token later counts as the token in the key.
+/// Keeps the token, the holders or the keys that `value` names, if `request` asks for them. If `value` names a single
+/// holder, its token later counts as the token in the key.
 #[cold]
 #[inline(never)]
 fn keep_token(

@@ -1,8 +1,8 @@
 //! Server errors: which command was refused, and whether it certainly did not run.
 //!
 //! Only an error's first word is reliable, because servers may repeat arguments of the command after it. The classes of
-//! errors were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so
-//! nothing must be undone. After any other error the command may have run, so the engine sends a release.
+//! errors were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so there
+//! is nothing to undo. After any other error the command may have run, so the engine sends a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
@@ -63,7 +63,7 @@ impl Refusal {
     }
 }
 
-/// What the user has no permission for.
+/// The kind of permission that the user lacks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
     /// The user may not run the command. This variant also covers servers that do not have the command, or have no
@@ -174,7 +174,8 @@ pub(super) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Returns `true` if this error means that the command itself is unknown or forbidden, not just refused for now.
+/// Returns `true` if this error means that the command itself is unknown or forbidden, and not only refused
+/// temporarily.
 pub(super) fn refuses_the_verb(error: ServerError) -> bool {
     matches!(error.code(), "ERR" | "NOPERM")
 }

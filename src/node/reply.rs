@@ -51,9 +51,9 @@ pub(crate) enum Reply {
     Full(Duration),
     /// The resource has the given number of permits, not the requested number.
     OtherPermits(u16),
-    /// Nothing was done. The next request has another form, which may succeed.
+    /// Nothing was done. The next request will have another form, which the node may accept.
     Again(NodeOutcome),
-    /// Nothing was done yet. First, a trial must show how the node could release the lock.
+    /// Nothing was done yet. First, the engine must find out how the node can release the lock.
     Later,
     /// Nothing was done, for the given reason.
     NotDone(NodeOutcome),
@@ -153,8 +153,8 @@ pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
     }
 }
 
-/// Interprets `value` as the answer to `request`. `value` must not be an error. Returns `None` if the command has no
-/// such answer.
+/// Interprets `value` as the answer to `request`. `value` must not be an error. Returns `None` if the command cannot
+/// have this answer.
 #[inline(never)]
 pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {
@@ -323,7 +323,7 @@ fn slot(said: i64, more: i64) -> Option<Reply> {
     }
 }
 
-/// Reads the answer to a release in the form `by`, or to a trial of this form.
+/// Reads the answer to a release, or to a trial release, in the form `by`.
 fn released(by: Dialect, value: Value<'_>) -> Option<Reply> {
     match (by, value) {
         (Dialect::SetIfEq, Value::Simple(b"OK")) => Some(Reply::Done),

@@ -11,7 +11,7 @@ use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 /// The purpose of a command to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
-    /// The command is a request of a claim or an operation.
+    /// A claim or an operation has sent the command.
     Asked(Request),
     /// The command belongs to the handshake, or loads the scripts again.
     Handshake(Step),
@@ -34,9 +34,9 @@ pub(crate) enum Purpose {
     /// Records the intent of a caller that waits for an exclusive lock, or removes a permit's token from a wrong slot.
     /// Nothing depends on the answer.
     Aside,
-    /// Asks how much longer the key of `place` lives.
+    /// Asks how much longer the key of the resource lives.
     Look {
-        /// The place of the resource in the queues.
+        /// Identifies the resource in the engine's queues.
         place: PlaceKey,
     },
 }
@@ -78,8 +78,8 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Whether the nodes load the script of this release, or a native command replaces it. Any other release may
-        /// have deleted some of the keys, whatever the answer says.
+        /// Whether the nodes load the script of this release, or a native command replaces it. If this is `false`, the
+        /// release may have deleted some of the keys even if its answer says otherwise.
         is_taught: bool,
         /// Whether an earlier release failed or lost its connection. Until the node has answered this release, it may
         /// still have a key from a `SET` that was sent before the release.
@@ -123,7 +123,7 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The way to release the lock.
         way: Dialect,
-        /// Whether all other ways are tried too.
+        /// Whether all other ways to release a lock are tried too.
         with_others: bool,
     },
     /// Asks which permission was missing when the node refused an extension or confirmation.
@@ -131,9 +131,9 @@ pub(crate) enum Request {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// Asks for the token in the key of `place`.
+    /// Asks for the token in the key of the resource.
     Name {
-        /// The place of the resource in the queues.
+        /// Identifies the resource in the engine's queues.
         place: PlaceKey,
     },
 }
@@ -153,8 +153,8 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer counts as a vote. Before such a request, the clock watch may ask for the server's
-    /// time.
+    /// Returns `true` if the answer counts as a vote. Before a request whose answer counts, the clock watch may ask for
+    /// the server's time.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,

@@ -7,9 +7,9 @@
 //!
 //! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
 //! and whenever another script reports an unexpected marker. The other scripts change the key of the lock exactly as
-//! the plain commands do. They change it even if the node does not vote, because the key still prevents other clients
-//! from taking the lock. Each script answers with two integers: the answer of the plain command, and whether this
-//! answer counts.
+//! the plain commands do. The scripts change the key even if the node does not vote, because the key still prevents
+//! other clients from taking the lock. Each script answers with two integers: the answer of the plain command, and
+//! whether this answer counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -90,7 +90,7 @@ pub(crate) const EXTEND: Script = Script {
     sha1: "861c16b0751b430a3233aad3e2ab867202584ef5",
 };
 
-/// Does [`EXTEND`] for each of several keys, and answers with a list of the results. The arguments contain a token and
+/// Runs [`EXTEND`] for each of several keys, and answers with a list of the results. The arguments contain a token and
 /// a ttl for each key. If a command fails for one key, the list contains the error for this key, and the other keys are
 /// still extended.
 pub(crate) const EXTEND_EACH: Script = Script {
@@ -103,7 +103,7 @@ pub(crate) const EXTEND_EACH: Script = Script {
     sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
-/// Does [`RELEASE`] for each of several keys, and answers with a list of the results. The arguments contain a token for
+/// Runs [`RELEASE`] for each of several keys, and answers with a list of the results. The arguments contain a token for
 /// each key. If a command fails for one key, the list contains the error for this key, and the other keys are still
 /// released.
 pub(crate) const RELEASE_EACH: Script = Script {
@@ -115,9 +115,9 @@ pub(crate) const RELEASE_EACH: Script = Script {
 
 /// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
 /// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
-/// permanent, the answer stands for 285 000 years. Up to about this size, numbers in Lua are exact.
+/// permanent, the answer stands for 285 000 years. Larger numbers would not be exact in Lua.
 ///
-/// The script is always sent as text, because it is too rarely used to load it in the handshake.
+/// The script is always sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -131,7 +131,7 @@ pub(crate) const CONFIRM: Script = Script {
 /// the new token counts as replaced. A key without an expiry counts as a key of another client, because it would block
 /// other clients for ever.
 ///
-/// The script is always sent as text, because it is too rarely used to load it in the handshake.
+/// The script is always sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -161,13 +161,13 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 /// (see the [module](self)). The third value is the token. A value that is longer than any token is truncated to one
 /// byte more than the maximum length of a token.
 ///
-/// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is such a set
+/// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is a sorted set
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
 /// most `HOLDERS_SHOWN_MAX` members. If there are more, the script leaves out those that expire last. Long members are
 /// truncated too.
 ///
 /// A single script reads the time and the token, so that the two values belong to the same moment. The script is always
-/// sent as text, because it is too rarely used to load it in the handshake.
+/// sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -194,10 +194,11 @@ pub(crate) const INSPECT: Script = Script {
 ///
 /// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
-/// It writes the barrier before the marker, and never shortens a barrier. After a restart of the server, it writes no
-/// barrier if both the marker and this client say that a restart loses nothing. A server that has a replica, or was a
-/// replica, never counts as durable, whatever the client has read. Its marker may come from another master. The mode
-/// `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the barrier.
+/// The script writes the barrier before the marker, and never shortens a barrier. After a restart of the server, the
+/// script writes no barrier if both the marker and this client say that a restart loses nothing. A server that has a
+/// replica, or was a replica, never counts as durable, even if the client considers it durable. The marker of a former
+/// replica may come from another master. The mode `anew` makes the node a member of this group regardless of its
+/// marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -237,7 +238,7 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Does `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
+/// Runs `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
 /// of the commands after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
@@ -249,7 +250,7 @@ pub(crate) const CHECKED_ACQUIRE: Script = Script {
     sha1: "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
 };
 
-/// Does an [extension](EXTEND), and adds whether the answer counts.
+/// Runs [`EXTEND`], and adds whether the answer counts.
 pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
@@ -261,7 +262,7 @@ pub(crate) const CHECKED_EXTEND: Script = Script {
     sha1: "48589953d3ec4993a11ccc034147403e4ff7af26",
 };
 
-/// Does a [confirmation](CONFIRM), and adds whether the answer counts.
+/// Runs [`CONFIRM`], and adds whether the answer counts.
 pub(crate) const CHECKED_CONFIRM: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \

@@ -131,8 +131,8 @@ impl Node {
     }
 
     /// Asks for the holder of the key `resource`, if the user may run scripts. The script truncates values that are
-    /// longer than any token, and does not register for a notification. A look precedes this script, so the node still
-    /// reports a later change of the key.
+    /// longer than any token, and does not register for a notification. A [`Look`](Purpose::Look) command precedes this
+    /// script, so the node still reports a later change of the key.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -155,9 +155,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing.
-    // This function is inlined into the loop over the nodes of an attempt. Its other callers send copies to nodes that
-    // have lost the key, and run rarely.
+    // Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing. This function is
+    // inlined into the loop over the nodes of an attempt. The other callers run rarely: they send the token again to a
+    // node that has lost the key.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
@@ -354,7 +354,8 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Tries all ways. The answers arrive in order, except that the answer to the transaction may arrive at any time.
+    /// Tries all ways to release a lock without a script. The answers arrive in order, except that the answer to the
+    /// transaction may arrive at any time.
     fn try_all(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
         for way in ORDER {
@@ -394,8 +395,8 @@ impl Node {
             true => self.abilities.release_dialect(repair),
             false => self.dialect_of_text(entry),
         };
-        // Uses a transaction if another transaction is taking the keys. After an abort, that transaction is repeated,
-        // and would take keys again that a script had released in between.
+        // Uses a transaction if another transaction is taking the keys. An aborted transaction is repeated. If a script
+        // had released the keys meanwhile, the repetition would take them again.
         let is_taken = !self.connection.transactions.is_empty()
             && self.connection.transactions.is_taking(claim);
         if by == Dialect::Watch || is_taken {

@@ -15,9 +15,9 @@ use super::view::View;
 
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder stores no bytes, only its position in a torn reply. However the stream is cut into pieces, the decoder
-/// looks at each byte a bounded number of times, and never at the payload of a string. Decoding scalars and flat
-/// aggregates allocates nothing. Other replies need a stack, which the decoder keeps and uses again.
+/// The decoder stores no bytes, only its position in a torn reply. No matter how the stream is cut into pieces, the
+/// decoder looks at each byte a bounded number of times, and never at the payload of a string. Decoding scalars and
+/// flat aggregates allocates nothing. Other replies need a stack, which the decoder keeps and uses again.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -116,7 +116,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the first reply of `bytes` if it is a complete scalar of a usual kind. The decoder does not change.
+    /// Returns the first reply of `bytes` if it is a complete scalar of a usual kind. The state of the decoder does not
+    /// change.
     #[inline(always)]
     pub(super) fn short<'a>(&self, bytes: &'a [u8]) -> Option<Frame<'a>> {
         if self.phase != Phase::Fresh {
@@ -351,7 +352,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // After an attribute, the expected value is still to come. Any other aggregate is the expected value.
+        // After an attribute, the expected value still follows. Any other aggregate is the expected value.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,

@@ -1,7 +1,7 @@
 //! The fast path for complete values of the usual kinds: strings, errors, integers and null, and short aggregates of
 //! such values.
 //!
-//! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means that the value is
+//! Each function returns the same result as [`token`](super::token::token), or `None`. `None` means that the value is
 //! torn, invalid, longer than a limit, or of another kind. After `None`, the caller calls `token`, which reports the
 //! error or asks for more bytes. So this file reports no errors and keeps no state. Each value costs one scan, either
 //! for the end of its line or for the digits of its length.

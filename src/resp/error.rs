@@ -7,7 +7,7 @@
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
     /// The offset of the first wrong byte, counted from the first byte of the reply. If a text is wrong as a whole,
-    /// this is where it starts.
+    /// this is the offset of its first byte.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,

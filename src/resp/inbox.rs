@@ -56,7 +56,7 @@ pub struct Inbox {
     decoder: Decoder,
     /// The longest reply.
     reply_bytes: usize,
-    /// The incomplete beginning of a torn reply, unless `spent`.
+    /// The incomplete beginning of a torn reply, unless `spent` is `true`.
     torn: Vec<u8>,
     /// `true` if the last call has returned the reply in `torn`.
     spent: bool,

@@ -16,8 +16,9 @@ pub struct Limits {
     /// DOCS` has twelve levels, and no other reply of a server has more.
     pub depth: usize,
     /// The longest reply as a whole, including its attributes. The default is 16 MiB. The limit is at most 4 GiB - 1,
-    /// because elements are counted in 32 bits. It is at least seven bytes, because every reply about a lock is
-    /// shorter. This limit bounds the memory for a torn reply, because the other limits together allow far more.
+    /// because elements are counted in 32 bits. The limit is at least seven bytes, because the fast path does not check
+    /// shorter replies such as `+OK`. This limit bounds the memory for a torn reply, because the other limits together
+    /// allow far more.
     pub reply_bytes: usize,
 }
 
@@ -30,7 +31,7 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// The smallest limit on replies. Every reply about a lock is shorter than this limit.
+    /// The smallest limit on replies. The fast path does not check replies that are shorter than this limit.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
 
     /// Returns `true` if the decoder can work with these limits.

@@ -21,12 +21,12 @@
 //! * **Three different results.** The decoder returns a reply, asks for more bytes, or returns an error that names the
 //!   offset and the rule. The decoder refuses a wrong byte at the latest when the line or string with that byte has
 //!   ended.
-//! * **Linear.** Decoding n bytes takes O(n) steps, however the bytes are cut into pieces. The decoder does not look at
-//!   the payload of a string.
+//! * **Linear.** Decoding n bytes takes O(n) steps, no matter how the bytes are cut into pieces. The decoder does not
+//!   look at the payload of a string.
 //! * **Limits before memory.** The decoder reserves no memory for the lengths that a header announces. A line has at
 //!   most 64 KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
-//! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes one call for each of at
-//!   most 32 levels.
+//! * **Little stack.** The decoder is not recursive. Comparing or printing a value takes one call for each of at most
+//!   32 levels.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
 //!   iteration. So iteration reads a nested element once for each aggregate that contains it.
 //! * **No panic on any input.**
@@ -46,7 +46,7 @@
 //! * A push inside another value, or a push that does not begin with a string, is an error.
 //!
 //! `tests/differential` lists the inputs for which another decoder has a different result, and says which result
-//! follows the specification. A fuzz target checks that no other inputs differ.
+//! follows the specification. A fuzz target checks that both decoders have the same result for all other inputs.
 //!
 //! # Not here
 //!

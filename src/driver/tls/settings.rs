@@ -29,10 +29,11 @@ use crate::error::{ConfigError, ConfigFault, TlsPart, TlsProblem, TlsSetting};
 /// The faulty setting, and its problem.
 pub(super) type Fault = (TlsPart, TlsProblem);
 
-/// The size of the largest file that is read. The authorities of a whole system take a quarter of a megabyte.
+/// The size of the largest file that is read. A file with all certificate authorities of a system has a quarter of a
+/// megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The authorities of the system. They are loaded when a node first needs them.
+/// The certificate authorities of the system. Loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 
@@ -53,7 +54,8 @@ pub(super) struct Settings {
     label: String,
     host: String,
     tls: NodeTls,
-    /// The authorities of the system, if the settings name no others. The system's authorities are read only once.
+    /// The certificate authorities of the system, if the settings name no others. The system's authorities are read
+    /// only once.
     system: Option<Arc<RootCertStore>>,
     files: Contents,
 }

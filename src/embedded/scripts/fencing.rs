@@ -53,7 +53,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The steps of scripts with a number, the ttl of counters and the `run_id` as their fourth to sixth arguments.
+/// Steps of the scripts whose fourth to sixth arguments are a number, the ttl of counters and the `run_id`.
 impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
@@ -73,8 +73,8 @@ impl<'a> Call<'a> {
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
-    /// Returns the number in the arguments, but at most `most`. If a counter has reached that number, returns a number
-    /// above all counters.
+    /// Returns the number in the arguments, but at most `most`. If any counter is not below that number, returns the
+    /// number after the highest counter.
     fn next_number(
         &mut self,
         floor: &Floor<'_>,
@@ -132,7 +132,7 @@ pub(super) struct Number<'a> {
 }
 
 impl<'a> Number<'a> {
-    /// Returns the number to give, or the answer of a script that gives no number.
+    /// Returns the number that the script assigns, or the answer of the script if it cannot assign a number.
     pub(super) fn choose(run: &mut Call<'a>) -> Result<Result<Self, Answer>, Refusal> {
         let counter = run.keys[1];
         let Some(floor) = run.floor(run.keys[2])? else {

@@ -20,7 +20,7 @@ struct Set {
     over: usize,
 }
 
-/// The kind of a reader. The kind of a permit is different: the number of permits, as text.
+/// The kind of a reader. The kind of a permit is the number of permits, as text.
 const READER: &[u8] = b"r";
 
 impl Set {
@@ -85,7 +85,7 @@ impl Set {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the time in milliseconds, as a double, as in Lua.
+    /// Returns the time in milliseconds as a double, like Lua.
     fn time(&self) -> f64 {
         self.now as f64
     }

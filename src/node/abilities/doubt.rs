@@ -1,5 +1,5 @@
-//! Some proxies, and some servers that imitate Redis, refuse scripts with error texts that Redis and Valkey do not use.
-//! This file handles such nodes.
+//! Handles nodes that refuse scripts with unknown error texts. Some proxies, and some servers that imitate Redis, use
+//! error texts that Redis and Valkey do not use.
 //!
 //! A refusal with an unknown text may mean that the node never runs scripts, or only that it has a temporary problem.
 //! The refused command may even have run, so the engine tries another form only if the command cannot have left a key.
@@ -48,7 +48,7 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Returns `true` if the server's error text names scripts.
+    /// Returns `true` if the server's error text mentions scripts.
     pub(super) fn is_about_scripts(&self) -> bool {
         are_about_scripts(&self.words)
     }
@@ -106,8 +106,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// Doubts again that the node runs scripts, because the node has also refused the same request without scripts. The
-    /// engine will try scripts again later, and the report names the refusal of the script.
+    /// Puts the node back in doubt, because it has also refused the same request without scripts. The engine will try
+    /// scripts again later, and the report names the refusal of the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;
@@ -146,7 +146,7 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { by, .. } if by != Dialect::TextOnly);
-        // A forbidden transaction that takes keys is not handled here, because it has taken nothing and its refusal
+        // If the ACL forbids a transaction that takes a lock, no key was set. The refusal stays unchanged, because it
         // already names the reason.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);

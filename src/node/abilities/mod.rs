@@ -15,7 +15,7 @@
 //!
 //! * The engine sends no plain `SET` over a connection until an answer on this connection has shown that the user may
 //!   release locks.
-//! * After the first lock on a connection, the engine makes no more checks there.
+//! * After the first lock on a connection, the engine checks no more permissions on this connection.
 //!
 //! # Not here
 //!
@@ -50,7 +50,7 @@ pub(super) use ways::ORDER;
 /// script checks them. `EVALSHA` is checked only if scripts are sent by digest.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
-/// The commands that an extension or a confirmation needs.
+/// The commands that an extension or a confirmation uses.
 pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 
 /// See the [module](self).
@@ -62,7 +62,7 @@ pub(crate) struct Abilities {
     /// How the node refused scripts, if the error text was unknown.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The server's native command for a release. `None` if this version of the server has no such command, or if the
+    /// The server's native command for a release. `None` if this version of the server has no native release, or if the
     /// node has refused it.
     native: Option<Dialect>,
     /// Whether the node has refused its native release command, and has refused no script since then.
@@ -73,8 +73,8 @@ pub(crate) struct Abilities {
     pub(crate) missing: Option<Unusable>,
     /// How long a fencing-token counter lives after its last use.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or that its first script is taking, in the order of their
-    /// commands.
+    /// The locks that wait for the answer to a trial release, or that the first script on this connection is taking, in
+    /// the order of their commands.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -85,7 +85,7 @@ enum Shown {
     Nothing,
     /// The native command works.
     Native,
-    /// Scripts work, so every other way can fall back to scripts.
+    /// Scripts work, so the engine can fall back to scripts if another way fails.
     Scripts,
 }
 
@@ -97,7 +97,7 @@ pub(super) enum Then {
     LoadScripts,
     /// Try this way of releasing the lock.
     Try(Entry, Dialect),
-    /// Try all ways without scripts.
+    /// Try all ways to release a lock without scripts.
     TryAll(Entry),
 }
 
@@ -142,7 +142,7 @@ impl Abilities {
         }
     }
 
-    /// Handles the end of the connection. The engine must find out the abilities again on the next connection.
+    /// Handles the end of the connection. On the next connection, the engine finds out again what the user may do.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -165,8 +165,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. This includes a connection on which the node
-    /// has granted only shared locks and permits.
+    /// Returns `true` if the connection may run a script that only reads. A script may run once the node has granted a
+    /// shared lock or a permit on this connection.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -180,8 +180,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the commands that the user must be permitted to run for a lock on this node. They include `evalsha` only
-    /// if scripts are sent to the node by digest.
+    /// Returns the commands that the user must be permitted to run for a lock on this node. The commands include
+    /// `evalsha` only if scripts are sent to the node by digest.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
@@ -199,7 +199,8 @@ impl Abilities {
         }
     }
 
-    /// Describes for operators how the node releases locks. Returns `None` if this connection has not shown it yet.
+    /// Describes for operators how the node releases locks. Returns `None` if this connection has not yet shown how the
+    /// node releases locks.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -217,8 +218,8 @@ impl Abilities {
     /// Returns the form of a release for this node. A `repair` is never sent by digest.
     ///
     /// Debts are also sent in the native form first, because the user may lack the permission to run scripts. If the
-    /// node refused the native command on the previous connection, scripts come first. A second connection to the same
-    /// server is closed after its handshake, so it has time to try only one way.
+    /// node refused the native command on the previous connection, the engine tries scripts first. A second connection
+    /// to the same server is closed after its handshake, so it has time to try only one way.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -241,8 +242,8 @@ impl Abilities {
         Some(self.trials.remove(place)?.1)
     }
 
-    /// Handles the answer of a script that should take the keys of `claim`. Returns what the answer means, and the next
-    /// commands.
+    /// Handles the answer of a script that tried to take the keys of `claim`. Returns what the answer means, and the
+    /// next commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {

@@ -10,12 +10,12 @@
 //!
 //! # Guarantees
 //!
-//! * A refusal counts as "nothing was done" only if this is certain.
+//! * If a refused command may have run, the reply never says that nothing was done.
 //!
 //! # Not here
 //!
-//! The file `doubt` handles refusals with unknown texts that may concern scripts. The file `ways` handles trials of a
-//! way to release.
+//! The file `doubt` handles refusals with unknown texts that may concern scripts. The file `ways` finds out which
+//! commands can release a lock on the node.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::keys::ClaimKey;
@@ -70,8 +70,9 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The handshake never loads the scripts for these kinds of lock. If the server does not know such a script, it
-        // may still know the loaded ones, so they are not loaded again.
+        // The handshake never loads the scripts that take a fenced lock, a shared lock or a permit. If the server does
+        // not know one of these scripts, it may still know the scripts that the handshake loaded, so they are not
+        // loaded again.
         let is_never_loaded = matches!(
             request,
             Request::Take {
@@ -308,8 +309,8 @@ mod tests {
     use crate::resp::Value;
     use crate::slab::Slab;
 
-    /// If a node refuses a script that nothing can replace, the node is asked in the same way again. Other locks are
-    /// not affected.
+    /// If a node refuses a script that no other command can replace, the engine sends the same script again. The
+    /// refusal does not affect other locks.
     #[test]
     fn a_refused_script_of_a_shared_lock_says_nothing_about_other_locks() {
         let claim = ClaimKey(Slab::new().insert(()));

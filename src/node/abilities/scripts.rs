@@ -30,13 +30,13 @@ impl Taught {
     }
 }
 
-/// Whether a script that adds a member is sent by its digest. Such a script is never loaded in the handshake.
+/// Whether a script that adds a member is sent by its digest. The handshake never loads the scripts that add a member.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
     /// The server may not know the script.
     #[default]
     Unknown,
-    /// The server has run one of the scripts that add a member. It may not know the other one.
+    /// The server has run one of the two scripts that add a member, but may not know the other one.
     Known,
     /// The user may not run scripts by their digests.
     Forbidden,
@@ -61,8 +61,8 @@ pub(crate) struct Scripts {
     /// Whether a script that does nothing was tried after the server had refused scripts. The flag is also set if the
     /// server has refused this script.
     pub(super) tried: bool,
-    /// Whether the script that takes a fenced lock has run, and has not been refused since. If so, it is sent by digest
-    /// the next time.
+    /// Whether the script that takes a fenced lock has run, and has not been refused since. If the flag is set, the
+    /// next command sends this script by digest.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }
@@ -85,7 +85,7 @@ impl Scripts {
     }
 
     /// Records that the server has run the script that does nothing. If the server has refused to load the other
-    /// scripts, they are sent again after its next answer.
+    /// scripts, they are sent again after the server's next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
         self.postponed |= self.refused && !self.tried && !is_loaded;

@@ -20,7 +20,7 @@
 //! * The engine sends no `SET` over a connection until one way to release has worked there.
 //! * For a debt, the engine tries all ways to release, one after another, even if the node has refused each of them.
 //!   After the last way, the engine tries a script again, unless the configuration forbids scripts.
-//! * If a node runs scripts, the engine tries no other ways.
+//! * If a node runs scripts, the engine tries no other ways to release a lock.
 //!
 //! # Not here
 //!
@@ -35,7 +35,7 @@ use crate::node::request::{Dialect, Request};
 
 use super::{Abilities, Hints, Shown};
 
-/// All ways, in the order of preference.
+/// All ways to release a lock without a script, in the order of preference.
 pub(in crate::node) const ORDER: [Dialect; 4] = [
     Dialect::DelIfEq,
     Dialect::DelEx,
@@ -65,9 +65,9 @@ pub(super) struct Ways {
 pub(super) enum Refused {
     /// Try the way again later, because the node may permit it then.
     ForNow,
-    /// Use another way.
+    /// Use another way to release locks.
     UseAnother,
-    /// No way is left. The value is the missing command or permission.
+    /// The node has refused all ways to release a lock. The value is the missing command or permission.
     NoneLeft(Unusable),
 }
 
@@ -105,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way does
-    /// so only if it is better.
+    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way
+    /// replaces it only if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -192,7 +192,7 @@ impl Abilities {
     }
 
     /// Returns the command that the user must be permitted to run, after a transaction failed because of `forbidden`.
-    /// For `watch`, `multi` and `exec`, this is the script command, unless the configuration forbids scripts.
+    /// For `watch`, `multi` and `exec`, the result is the script command, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -258,8 +258,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to a trial of the native way. The native way was tried because the user's scripts may not
-    /// delete the key.
+    /// Handles the answer to a trial of the native release command. This command was tried because the user's scripts
+    /// may not delete the key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
             None => {
@@ -275,8 +275,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to the trial of one way, while all ways are being tried. The first permitted way is chosen.
-    /// If the node refuses all ways, the reply follows from the last refusal.
+    /// Handles the answer to the trial of one way to release, while all ways are being tried. The first permitted way
+    /// is chosen. If the node refuses all ways, the reply follows from the last refusal.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -368,7 +368,7 @@ mod tests {
             assert_eq!(ways.way(), way);
             assert!(!ways.is_none_left());
             ways.refuse(way);
-            // If two commands were sent together, the second refusal does not change the way.
+            // If two commands were sent together and both are refused, only the first refusal changes the way.
             ways.refuse(way);
             let next = ORDER[(place + 1) % ORDER.len()];
             if place + 1 < ORDER.len() {

@@ -6,7 +6,7 @@
 //! and how long renewals wait.
 //!
 //! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
-//! kinds.
+//! kinds of batches.
 //!
 //! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
 //! separate command, so the layers above do not know about batches.
@@ -22,7 +22,7 @@
 //! # Not here
 //!
 //! After a batch is written, the node cannot remove a renewal from it. If the connection has no room for a long time, a
-//! renewal may reach the server after its lock has expired, but always before the lock's release.
+//! renewal may reach the server after its lock has expired. Even then, the renewal arrives before the lock's release.
 //!
 //! Renewals are sent one at a time for locks on several resources, to nodes with a marker, and to nodes that have
 //! forgotten the script.
@@ -54,7 +54,7 @@ const KEPT_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. The first pile holds the renewals that also ask for a notification of the next change of
-    /// their key. It is written before the second pile, in separate commands.
+    /// their key. The first pile is written before the second pile, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,

@@ -39,7 +39,7 @@ pub(crate) enum Heard {
     Ready,
     /// The node's clock was stepped.
     Stepped,
-    /// The answer to a look, which asks how much longer a key lives.
+    /// The answer to a [`Look`](Purpose::Look), which asks how much longer a key lives.
     Looked {
         place: PlaceKey,
         /// The time until the key expires. `None` if the answer does not report it.
@@ -74,7 +74,7 @@ pub(crate) struct Sent {
     /// command is a renewal of a batch.
     start: u64,
     len: u32,
-    /// The era of the marker for which the command was written.
+    /// The value of `era` when the command was written.
     pub(crate) era: u32,
 }
 
@@ -145,8 +145,8 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the position of the last command, a release that will be joined with the next one. Returns `None` if the
-    /// server has already answered this release, or if `unsent` returns `false` for its position.
+    /// Returns the position of the last command, which is a release that will be joined with the next release. Returns
+    /// `None` if the server has already answered this release, or if `unsent` returns `false` for its position.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
@@ -154,8 +154,8 @@ impl InFlight {
 
     /// Records that the last `count` commands, all of them releases, are written as one command.
     ///
-    /// A faulty server may have answered some of these releases before it received them. Then the number of answers to
-    /// the command is wrong, which ends the connection.
+    /// A faulty server may have answered some of these releases before it received them. If so, the number of answers
+    /// to the joined command is wrong, and the connection ends.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -212,8 +212,8 @@ impl InFlight {
     }
 
     /// Withdraws the question of `asker` if `unsent` returns `true` for the position of its first byte. Returns the
-    /// length of the question. The question keeps its place until [`sweep`](Self::sweep), so that later commands need
-    /// not move each time.
+    /// length of the question. The question keeps its place until [`sweep`](Self::sweep), so that a withdrawal does not
+    /// move the later commands.
     ///
     /// If all questions were sent, the search ends after one comparison. So a failed attempt does not search through
     /// the releases of all other locks. If many questions are unsent, an index finds the right question.
@@ -374,7 +374,7 @@ mod tests {
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
-        // The index also finds a command of the next connection, whose positions begin at zero again.
+        // The index also finds a command on the next connection, where positions begin at zero again.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         assert!(in_flight.withdraw(Asker::Claim(claim), |_| true).is_some());
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(in_flight.reserved(), 0);
     }
 
-    /// Withdrawing tens of thousands of unsent commands in any order takes few steps for each.
+    /// Withdrawing tens of thousands of unsent commands in any order takes few steps for each command.
     #[test]
     fn many_that_have_not_left_are_withdrawn_with_few_steps_each() {
         const ALL: u64 = 20_000;

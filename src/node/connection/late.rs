@@ -1,8 +1,9 @@
-//! The operations whose question to a node must wait. A question waits until the handshake is done. Later, a question
-//! may also wait until this engine has written the release of one of its earlier keys.
+//! The operations whose question to a node must wait. A question waits until the handshake is done. After the
+//! handshake, a question may also wait until this engine has written the release of its earlier lock on the same
+//! resource.
 //!
-//! The operations wait in two queues, each with its own limit. Questions about held locks are asked first, and other
-//! questions never use their room.
+//! The operations wait in two queues, each with its own limit. Questions about held locks are asked first, and have
+//! room of their own.
 
 use alloc::collections::VecDeque;
 

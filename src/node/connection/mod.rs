@@ -116,7 +116,7 @@ impl Connection {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
-    /// Returns `true` if no request of an earlier turn is still waiting.
+    /// Returns `true` if no request of an earlier turn still waits to be sent.
     #[inline]
     pub(super) fn keeps_up(&self) -> bool {
         let wire = &self.wire;

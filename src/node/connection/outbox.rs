@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-/// After this many bytes have been sent, the rest moves to the front of the buffer.
+/// After this many bytes have been sent, the unsent bytes move to the front of the buffer.
 const COMPACT_BYTES: usize = 64 << 10;
 
 /// The maximum capacity of an empty buffer that is kept for reuse. A larger buffer is freed.

@@ -5,12 +5,12 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The number of round trips that are compared. The shortest of them counts as the node's round trip.
+/// The number of round trips that are compared. The shortest of these round trips counts as the node's round trip.
 const SAMPLES: usize = 32;
 
 /// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
-/// The node timeout is four round trips, in this case 240 ms. A longer path cannot be distinguished from a node that
-/// stalls at each question.
+/// The node timeout is four round trips, so it adapts up to 240 ms. A longer path cannot be distinguished from a node
+/// that stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
@@ -54,7 +54,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection was opened. Its handshake will measure the path.
+    /// Records that a connection was opened. The handshake of the new connection will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
@@ -127,11 +127,11 @@ impl Pulse {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
-    /// Returns `true` if the path seems to have become so long that no answer arrives in time. Only the handshake of
-    /// another connection can distinguish a longer path from stalls.
+    /// Returns `true` if the network path to the node seems to have become so long that no answer arrives in time. Only
+    /// the handshake of another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The oldest sample is replaced next. If it exists, all samples exist.
+        // The oldest sample is replaced next, so if it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
@@ -176,8 +176,8 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // If all 32 samples are stalls, the shortest stall becomes the round trip, but the distance stops at
-        // `FOLLOWED`.
+        // If the node stalled during all 32 samples, the shortest sample becomes the round trip, but the distance stops
+        // at `FOLLOWED`.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));

@@ -1,17 +1,17 @@
 //! Joins a row of consecutive releases into one command.
 //!
 //! The first release of a row enters the out buffer as an ordinary command. When a second release follows, both of them
-//! and all later releases go into the row. The row is written as one script that takes many keys. It is written as soon
-//! as another command follows, or before the driver writes to the socket. In a measurement with 64 keys, a server
-//! needed a third less time for such a script than for single releases.
+//! and all later releases go into the row. The row is written as one script that takes many keys. The row is written as
+//! soon as another command follows, or before the driver writes to the socket. In a measurement with 64 keys, a server
+//! needed a third less time for one script than for single releases.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
 //! * The commands keep their order.
-//! * Until the row is written, each of its releases counts as an ordinary command. If the connection ends before that,
-//!   these releases count as not sent.
+//! * Until the row is written, each of its releases counts as an ordinary command. If the connection ends before the
+//!   row is written, its releases count as not sent.
 //!
 //! # Not here
 //!
@@ -91,7 +91,7 @@ impl Row {
         true
     }
 
-    /// Ends the row, and puts its releases into the out buffer. A single release is already there.
+    /// Ends the row, and puts its releases into the out buffer. A single release is already in the out buffer.
     #[inline(always)]
     pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
         match self.count {

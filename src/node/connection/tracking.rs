@@ -76,7 +76,8 @@ pub(in crate::node) fn register_next(
     }
 }
 
-/// Handles the answer to a look at the key of `place`. A forbidden look registers no key.
+/// Handles the answer to a [`Look`](Purpose::Look) at the key of `place`. If the user may not run the look, no key is
+/// registered.
 pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
     if value.as_error().is_some_and(forbidden) {
@@ -89,8 +90,8 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns how much longer the key lives, according to this answer to a look. Returns `None` if the answer does not say
-/// it.
+/// Returns how much longer the key lives, according to this answer to a look. Returns `None` if the answer does not
+/// contain this time.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),

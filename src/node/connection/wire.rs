@@ -203,7 +203,7 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, but are so many that the node needs a turn.
+    /// Returns `true` if renewals can be written now, but are so many that they must wait for the node's turn.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()

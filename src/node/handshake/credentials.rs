@@ -101,7 +101,7 @@ impl Credentials {
             Step::Memory => &[b"INFO", b"memory"],
             Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
             Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
-            // The command to join differs between connections, so `Node` writes it.
+            // The `JOIN` command differs between connections, so `Node` writes it.
             Step::Join => return false,
         };
         resp::command(out, words);

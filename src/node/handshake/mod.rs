@@ -40,15 +40,15 @@ use credentials::Credentials;
 /// The command of a probe. Every server answers it in some way, even one that refuses our connection.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next connection is opened immediately. Such a connection
-/// was probably idle, or its server restarted.
+/// If a connection that lasted at least this long ends, the next connection is opened immediately. A connection that
+/// ends so late was probably idle, or its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The maximum amount by which a server may overstate its uptime. The server computes its uptime from two times in
 /// whole seconds, and its clock may tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
-/// A text about the node, with the server's error if it describes one.
+/// A text about the node, with the server's error if the text describes one.
 pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 
 /// See the [module](self).
@@ -57,8 +57,8 @@ pub(crate) struct Handshake {
     pub(super) phase: Phase,
     /// Why the node is not ready. This field has no meaning while the node is ready.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node. The server sent it as an error, or the provider of the credentials gave it as
-    /// the reason for a failure.
+    /// The latest text about the node: an error that the server sent, or the reason why the provider of the credentials
+    /// failed.
     pub(super) words: Words,
     /// The latest error on this connection that an operator can fix, and the number of locks that the node had granted
     /// before.

@@ -1,4 +1,4 @@
-//! The phases of a connection, and whether a node can be asked in each phase.
+//! The phases of a connection, and whether the engine can ask the node questions in each phase.
 
 use core::fmt;
 use core::time::Duration;
@@ -23,7 +23,7 @@ pub enum NodeState {
     /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time until the node may vote. It is zero while the engine waits for an answer from the node.
+        /// The time until the node may vote. This time is zero while the engine waits for an answer from the node.
         left: Duration,
     },
     /// The node is connected, but gets no questions because it has been silent for too long.
@@ -64,11 +64,11 @@ pub(in crate::node) enum Phase {
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
-    /// The handshake is done, so the node can be asked.
+    /// The handshake is done, so the engine can ask the node questions.
     Ready { server: Server, since: Instant },
 }
 
-/// The reason why a node cannot be asked.
+/// The reason why the engine cannot ask a node questions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Trouble {
     Link(LinkFault),
@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an unexpected reply. Some servers refuse a connection with an error before they have
-    /// received a command.
+    /// Returns the [`Trouble`] that a reply without a command shows. Some servers refuse a connection with an error
+    /// before they have received a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);
@@ -99,17 +99,17 @@ impl Trouble {
     }
 }
 
-/// Whether a node can be asked now.
+/// Whether the engine can ask a node questions now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
-    /// The node can be asked now.
+    /// The engine can ask the node questions now.
     Open,
-    /// The node can be asked after the handshake.
+    /// The handshake must end before the engine can ask the node questions.
     Handshake {
         /// Whether the node has never been reached before.
         first: bool,
     },
-    /// The node cannot be asked. The value is the outcome that a question would have now.
+    /// The engine cannot ask the node questions. The value is the outcome that a question would have now.
     Shut(NodeOutcome),
 }
 

@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides these
-//! questions together with the engine, which knows all nodes.
+//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides both,
+//! together with the engine, which knows all nodes.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -30,13 +30,13 @@ pub(crate) enum Next {
 pub(crate) struct Identity {
     /// The identifier that the server chooses at each start. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
-    /// The replication history of the server.
+    /// The `master_replid` of the server, which identifies its replication history.
     pub(crate) replid: Option<String>,
     /// How long the server has run, by its own clock.
     pub(crate) uptime: Option<Duration>,
     /// Whether the server's policy may evict keys with an expiry, such as locks.
     pub(crate) evicts_locks: bool,
-    /// The percentage of `maxmemory` in use, if the server has such a limit.
+    /// The percentage of `maxmemory` in use, if `maxmemory` is set.
     pub(crate) memory_percent: Option<u8>,
     /// Whether every write reaches the disk before the server answers it. `None` if the server does not report these
     /// settings.
@@ -178,7 +178,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies report an unknown `HELLO` in their own words, so several errors lead to the fallback.
+        // Proxies report an unknown `HELLO` with different errors, so several errors lead to the fallback.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
@@ -196,7 +196,7 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
 }
 
 /// Returns the reason why the server refused `AUTH`. If the error has no code of its own, either the server has no
-/// password, or it is an old server that rejects this one. In both cases, the configured credentials are wrong.
+/// password, or an old server rejects the configured one. In both cases, the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),

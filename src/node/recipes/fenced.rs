@@ -50,7 +50,7 @@ pub(in crate::node) fn take(
     to_ask(out, commands);
 }
 
-/// Adds a reader or takes a slot, and raises the counter. Every such command also checks the user's permissions.
+/// Adds a reader or takes a slot, and raises the counter. The command also checks the user's permissions.
 fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters: &Counters<'_>) {
     let (life, marker) = (Decimal::millis(filling.life), filling.marker);
     let commands = TO_JOIN.len() + TO_NUMBER.len();
@@ -133,7 +133,8 @@ fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N])
     out
 }
 
-/// Writes the command up to the token. The length of its array includes the words of [`tail`] and `more` other words.
+/// Writes the command up to the token. The length in the array header includes the words of [`tail`] and `more` other
+/// words.
 fn head(
     out: &mut Vec<u8>,
     script: (&Script, Dialect),

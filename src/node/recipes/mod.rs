@@ -8,9 +8,9 @@
 //! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
 //! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
-//! A node that runs no scripts receives a transaction instead of each script. Such a node cannot grant fenced locks,
-//! shared locks or permits: see [`transaction`](super::connection). To add a kind of lock, write a file with its
-//! recipe, and let [`of`] return it.
+//! A node that runs no scripts receives a transaction instead of each script, and cannot grant fenced locks, shared
+//! locks or permits: see [`transaction`](super::connection). To add a kind of lock, write a file with its recipe, and
+//! let [`of`] return it.
 //!
 //! Most commands about a lock on one name are templates that are encoded at compile time. At run time, the engine fills
 //! in the entry (key and token in wire form) and the numbers. In each round, every form of a command is written once,
@@ -114,8 +114,8 @@ pub(super) struct Recipe {
 /// How scripts for a kind of lock are sent to nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// The nodes load the scripts, or the engine replaces them with native commands. A `SET` takes the lock after a
-    /// trial has shown that the user may release it.
+    /// The nodes load the scripts, or the engine replaces them with native commands. Once an answer has shown that the
+    /// user may release the lock, a `SET` takes it.
     Taught,
     /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. On a node
     /// without scripts, transactions replace the scripts.

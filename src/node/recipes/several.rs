@@ -1,7 +1,7 @@
 //! The commands about a lock on several names.
 //!
-//! Each command runs a script. The scripts are always sent as text, because such locks are rare. For the scripts,
-//! see [`script::several`](crate::node::script).
+//! Each command runs a script. The scripts are always sent as text, because locks on several names are rare. For the
+//! scripts, see [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;

@@ -148,8 +148,8 @@ pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// Returns the argument that says whether the reader may join despite an intent. A reader may do so if it already held
-/// the lock.
+/// Returns the argument that says whether the reader may join despite an intent. A reader that already held the lock
+/// may join.
 pub(super) fn passes(entry: &Entry) -> &'static [u8] {
     match entry.ttl() == Duration::ZERO {
         true => b"",

@@ -8,7 +8,7 @@
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
 //!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
 //! * During a repair, the floor is `run_id:?nonce:number`. A node whose floor is in repair may have lost its data, so
-//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so a late repair after an earlier
+//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so a delayed repair for an earlier
 //!   loss changes nothing.
 //! * The base is the first number of the floor under this `run_id`. A counter below the base is an old counter that was
 //!   restored from a disk. If a counter is below the base, the base is used instead.
@@ -68,10 +68,11 @@ macro_rules! whether_it_counts {
 pub(super) use {lift_floor, read_counter, read_floor};
 
 /// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
-/// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second,
-/// unless the token says that nodes have asked for the proposal. If the script has taken the names and checks no
-/// marker, it answers only with the number as text, because three integers cost a server half a microsecond more.
-/// Otherwise the script answers with three integers:
+/// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second.
+/// The proposal is not limited if the mark in the token (`WANTED_MARK`) says that a node has answered an earlier
+/// attempt with this number. If the script has taken the names and checks no marker, it answers only with the number as
+/// text, because three integers cost a server half a microsecond more. Otherwise the script answers with three
+/// integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -174,11 +175,11 @@ pub(crate) const REPAIR_FLOOR: Script = Script {
     sha1: "2ce6090e11b40b410717a10be54dd502e35d4045",
 };
 
-/// Counts the counters among about the next two thousand keys, which takes a server one or two milliseconds. The answer
-/// has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at the
-/// end. The only argument is the cursor, and the script has no keys.
+/// Scans about two thousand keys and counts the counters among them, which takes a server one or two milliseconds. The
+/// answer has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at
+/// the end. The only argument is the cursor, and the script has no keys.
 ///
-/// The cursor stays a text, because Lua numbers cannot hold its 64 bits.
+/// The script keeps the cursor as a text, because Lua numbers cannot hold its 64 bits.
 pub(crate) const COUNT_COUNTERS: Script = Script {
     text: "local r=redis.call('scan',ARGV[1],'match','shearline:fence:*','count',2000) \
            return {#r[2],0,r[1]}",

@@ -6,7 +6,7 @@
 //! which is empty if no marker is checked. The answers have the same form as the answers for one key, with and without
 //! the marker check.
 //!
-//! The scripts are always sent as text, because such locks are rare.
+//! The scripts are always sent as text, because locks on several resources are rare.
 
 use super::{Script, end_unless_permitted};
 
@@ -57,7 +57,7 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
     sha1: "b62c3f0e0e2d7978e812f89852a7e58ab5434e44",
 };
 
-/// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if each key contains the token.
+/// If each key contains the token, answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM).
 /// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl argument is
 /// empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {

@@ -11,10 +11,10 @@
 //! * Like a key, a member is live up to and including the millisecond of its deadline. After its deadline, a member has
 //!   expired and does not count.
 //! * The key expires at the latest deadline of its members. A script never removes another client's live member, and
-//!   never makes the deadline of such a member earlier.
-//! * A set that this library did not write counts as a key of another client, and is never changed. The scripts
-//!   recognise such a set if an expired member, or the last member, has another form, or if the last deadline is not a
-//!   whole number up to 9e15. This check needs each expired member, so the scripts read and remove them one by one. The
+//!   never makes its deadline earlier.
+//! * A set that this library did not write counts as a key of another client, and is never changed. A set belongs to
+//!   another program if an expired member, or the last member, has another form, or if the last deadline is not a whole
+//!   number up to 9e15. This check needs each expired member, so the scripts read and remove them one by one. The
 //!   scripts check the last member first, because a set of another program may be large.
 //!
 //! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
@@ -102,7 +102,7 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Is true if `v`, the text of an intent, is a time.
+/// A condition that is true if `v`, the text of an intent, is a time.
 macro_rules! is_time {
     () => {
         "type(v)=='string' and #v<17 and string.find(v,'^%d+$') "
@@ -156,10 +156,10 @@ pub(super) use {
 
 /// Adds a reader. A reader that is already a member keeps the lock for at least this ttl. Answers `1` if the reader has
 /// the lock, and `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the
-/// exclusive lock. The intent of this caller blocks readers for as many milliseconds as the answer minus two. After
-/// this time, readers may join, or the intent has expired. An answer of `-5` or less means that the user may not run
-/// one of the commands after the fourth argument. For the first of these commands, the answer is `-5`. The script does
-/// nothing unless it takes the lock. Without a ttl the script only checks the permissions.
+/// exclusive lock. The answer minus two is the number of milliseconds for which the intent of this caller still blocks
+/// readers. After that, readers may join, or the intent has expired. An answer of `-5` or less means that the user may
+/// not run one of the commands after the fourth argument. For the first of these commands, the answer is `-5`. The
+/// script does nothing unless it takes the lock. Without a ttl the script only checks the permissions.
 ///
 /// The second key is the intent of the waiting caller: see [`LEAVE_INTENT`]. The intent does not block the reader if
 /// the fourth argument is not empty, or if the reader is already a member. The further arguments are the commands to
@@ -192,13 +192,13 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 /// The length of a window in which readers may join despite an intent, in milliseconds.
 const WINDOW: u64 = 250;
 
-/// The age of an intent at which the first window begins, in milliseconds. At this age, readers that hold their locks
-/// for less than two seconds have released them. Each later window begins at twice the age at which the previous window
-/// began. So the gap between two windows eventually becomes longer than any reader holds its lock.
+/// The age of an intent at which the first window begins, in milliseconds. When the first window begins, readers that
+/// hold their locks for less than two seconds have released them. Each later window begins at twice the age at which
+/// the previous window began. So the gap between two windows eventually becomes longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
-/// Returns for how many milliseconds an intent of this age still blocks readers. The intent lets readers join together,
-/// in windows of [`WINDOW`].
+/// Returns how many milliseconds longer an intent of this age blocks readers. Despite an intent, readers may join in
+/// windows of the length [`WINDOW`].
 pub(crate) fn keeps_out(age: u64) -> u64 {
     let mut window = FIRST_WINDOW;
     while window.saturating_add(WINDOW) <= age {
@@ -250,7 +250,7 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 ///
 /// The arguments are the token and the prefix. If the token's permit is in another slot than the prefix says, the
 /// script also finds the permit there. With a third argument, the script only removes the permit from other slots. A
-/// node may run such a script late, so the script must not remove the token from the slot that the permit has by then.
+/// node may run this script late, so the script must not remove the token from the slot that the permit has by then.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

@@ -7,23 +7,23 @@
 //!
 //! The engine sends `TIME` directly before a lock command, in the same write, at most once a second. So the answer to
 //! `TIME` arrives before the answer to the lock command. If the clock was stepped since the last `TIME`, the node's
-//! answer to this lock command does not count either. The engine does not ask a node for its time if the node gets no
-//! lock commands.
+//! answer to this lock command does not count. The engine does not ask a node for its time if the node gets no lock
+//! commands.
 //!
 //! The server reads its time after this process sends the question, and before this process reads the answer. So each
 //! answer bounds the difference from both sides, no matter how long the answer takes. The bounds widen as fast as
-//! clocks drift. If two answers contradict each other, the clock was set in between. The size of the contradiction is
+//! clocks drift. If two answers contradict each other, the clock was set between them. The size of the contradiction is
 //! the size of the step. Small steps add up, because contradictory bounds are kept. A contradiction shrinks only as
 //! fast as the bounds widen.
 //!
 //! # What is allowed
 //!
-//! The drift that a lock allows for covers both the rates and the steps of the clocks while the lock's keys live. One
-//! fifth of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate.
-//! After two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because
-//! no kernel slews a clock faster. The rest of the drift covers steps. The steps of one clock may add up to the step
-//! allowance of the shortest ttl that a caller has requested. Up to that sum, no lock with this ttl or a longer ttl has
-//! expired early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
+//! The drift of a lock covers two errors of the clocks while the lock's keys live: wrong rates, and steps. One fifth of
+//! the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. From two
+//! seconds after the last answer ([`PAUSE`]), the bounds widen by at most 0.05 % of the time, because no kernel slews a
+//! clock faster. The rest of the drift is the allowance for steps. The steps of one clock may add up to the allowance
+//! of the shortest ttl that a caller has requested. Up to this sum, no lock with this ttl or a longer ttl expires
+//! early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
@@ -46,8 +46,8 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 /// The minimum time between two `TIME` questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was not asked
-/// during this pause, so the engine did not notice how far its clock gained.
+/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. While the node is not
+/// asked for its time, the engine cannot notice that the node's clock drifts faster.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -162,8 +162,9 @@ impl Difference {
         allowed < self.least - self.most
     }
 
-    /// Returns the bounds that satisfy both answers. Since the earlier answer, the clocks have diverged by at most
-    /// `rate`, and in a [`PAUSE`] at most as fast as a kernel slews a clock.
+    /// Returns the bounds that satisfy both answers. The clocks diverge by at most `rate` in the first two seconds
+    /// after the earlier answer ([`PAUSE`]). After that, they diverge at most as fast as a kernel slews a clock, if
+    /// `rate` is larger.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =

@@ -3,7 +3,7 @@
 //! A node is *joined* while the engine knows the marker that the node's scripts must check. The node is no longer
 //! joined when an answer says that this marker is gone, or when the engine learns of a ttl that is longer than the ttl
 //! in the marker. The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The node itself checks
-//! the marker, so the answer to a question for an old marker never counts by mistake.
+//! the marker, so the answer to a question that was sent under an old marker never counts by mistake.
 //!
 //! # Guarantees
 //!
@@ -67,7 +67,7 @@ pub(crate) struct Membership {
 /// The mode in which a node is asked to join.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mode {
-    /// Join as any client does.
+    /// Join in the usual way.
     #[default]
     Join,
     /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten has

@@ -29,10 +29,11 @@
 //!
 //! The [`Node`](super::Node) sends the requests to join, and asks the server for its time.
 //!
-//! A client cannot detect some losses from outside: deleted keys, and a server that became a replica and then a master
-//! again between two questions. A client that does not know the longest ttl cannot detect a restart before its first
-//! handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
-//! replica of a server that had copied its keys. With markers, the guard needs identities only for this last case.
+//! Without markers, a client cannot detect some losses: deleted keys, and a server that became a replica and then a
+//! master again between two questions. A client that does not know the longest ttl cannot detect a restart before its
+//! first handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
+//! replica of a server that had copied its keys. With markers, the guard needs identities only to detect a server that
+//! was a replica.
 
 mod clock;
 pub(super) mod marker;
@@ -80,14 +81,14 @@ pub(crate) struct Trust {
     /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this was shorter than the assumed longest ttl. The
-    /// answers of such a server count immediately, although it may have forgotten locks.
+    /// answers of a server that started so recently count immediately, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
     /// When the quarantine for a clock step ends.
     stepped_until: Instant,
     /// This node, and the nodes of the configuration that were seen to be the same server. Nodes are never removed from
-    /// this set, because a server that restarts gets another `run_id` but keeps its names.
+    /// this set, because a server that restarts gets another `run_id` but keeps its addresses.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
 }
@@ -184,9 +185,9 @@ impl Trust {
         self.kept_until_about(now, false)
     }
 
-    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If `is_old` is set, the copy is older
-    /// than any step of the node's clock. A quarantine for such a step is then ignored, because a step does not make
-    /// the node forget keys.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about one lock. If `is_old` is set, the node has had
+    /// the lock's keys since before any step of its clock. A quarantine for a step is then ignored, because a step does
+    /// not make the node forget keys.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -204,7 +205,7 @@ impl Trust {
     }
 
     /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// Before that time, the node's answers to such questions would not count.
+    /// Before that time, the node's answers to questions that check the marker would not count.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),
@@ -256,8 +257,7 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, or `None` if this handle has seen nothing that stops them from
-    /// counting at `now`.
+    /// Returns when the node's answers count again, or `None` if they count at `now`, as far as this handle has seen.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
@@ -281,13 +281,14 @@ impl Trust {
     }
 
     /// Records that the server has refused a command because it loads its data or follows another server, so its keys
-    /// may be replaced. After such a refusal, an unchanged identity in the next handshake proves nothing.
+    /// may be replaced. After this refusal, an unchanged identity in the next handshake does not prove that the server
+    /// still has its keys.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// Handles the end of the handshake at `now`. Returns `true` if the other names of the server must take over the
-    /// quarantine, because they see no change of identity.
+    /// Handles the end of the handshake at `now`. Returns `true` if the other nodes of the configuration that are the
+    /// same server must take over the quarantine, because they see no change of identity.
     pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
@@ -334,9 +335,10 @@ impl Trust {
     }
 
     /// Handles the end of the handshake at `now` if the guard uses a marker, which shows whether the server has
-    /// forgotten anything. The identity matters in only two cases: after an alarm, and if the same process has another
-    /// replication history. In the second case, the server may have taken over the keys of another server in between.
-    /// If the other server was a copy of this server, those keys included the marker of this server.
+    /// forgotten anything. The identity matters in only two cases: after an [`alarm`](Self::alarm), and if the same
+    /// process has another replication history. A new replication history means that the server may have replaced its
+    /// keys with the keys of another server. If the other server had been a replica of this server, its keys included
+    /// the marker of this server.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -359,10 +361,10 @@ impl Trust {
         None
     }
 
-    /// Passes the quarantine of this name to another name of the same server, which has finished its handshake. Returns
-    /// the time before which the other name must not vote. If both names lead to the `same` process, the handshake also
-    /// ends the alarm of this name. If the names lead to different processes, the alarm stays, because this name may
-    /// lead to another server by now.
+    /// Passes the quarantine of this node to another node of the configuration that is the same server, and has
+    /// finished its handshake. Returns the time before which the other node must not vote. If both nodes are the `same`
+    /// process, the other handshake also ends the [`alarm`](Self::alarm) of this node. If they are different processes,
+    /// this node keeps its alarm, because its address may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -397,7 +399,8 @@ impl Trust {
         (there.is_ready && there.open == 0).then_some(there.joined)
     }
 
-    /// Requires a marker with at least this longest ttl. Returns `true` if the node voted until now and no longer does.
+    /// Requires a marker whose longest ttl is at least `longest`. Returns `true` if the node voted until now and no
+    /// longer does.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.membership_mut();
         membership.is_some_and(|membership| membership.demand(longest))
@@ -482,7 +485,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // If the identity of a server cannot be read for a while, the known identity stays.
+        // While the identity of a server cannot be read, the guard keeps the known identity.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);

@@ -1,7 +1,8 @@
 //! The bodies of the fuzz targets. The ordinary tests run the same functions on the committed corpus and on a few more
 //! seeds: see `fuzz/`.
 //!
-//! Each function compares the decoder with itself on a torn stream, or with the encoder.
+//! Each function compares the results of the decoder for a whole and a torn stream, or compares the decoder with the
+//! encoder.
 
 use alloc::format;
 use alloc::string::String;
@@ -109,8 +110,8 @@ fn only(bytes: &[u8]) -> (String, Vec<u8>) {
     (format!("{:?}", frame.value), encoded(frame.value))
 }
 
-/// Returns the replies of a stream that comes in pieces. Also returns its end: an error with the offset in its reply,
-/// or whether bytes remain.
+/// Returns the replies of a stream that comes in pieces. Also returns how the stream ended: the error, or whether bytes
+/// remain.
 pub(super) fn drain<'p>(
     mut inbox: Inbox,
     pieces: impl IntoIterator<Item = &'p [u8]>,
@@ -137,7 +138,7 @@ pub(super) fn drain<'p>(
     (replies, Ok(torn))
 }
 
-/// Cuts the stream into pieces, and uses the lengths in `cuts` again and again.
+/// Cuts the stream into pieces of the lengths in `cuts`, and repeats these lengths until the stream ends.
 fn pieces<'s>(cuts: &[u8], mut stream: &'s [u8]) -> Vec<&'s [u8]> {
     let mut lengths = cuts.iter().cycle();
     let mut pieces = Vec::new();
@@ -222,7 +223,7 @@ impl<'a> Choices<'a> {
         (0..length).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// Returns a text of up to 40 bytes, or occasionally of some hundreds.
+    /// Returns a text of up to 40 bytes, or sometimes of some hundreds of bytes.
     fn text(&mut self) -> &'a [u8] {
         let length = usize::from(self.byte());
         let length = if length < 250 {

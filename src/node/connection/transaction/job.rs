@@ -1,7 +1,7 @@
 //! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! A script for the same work would give the same answer, so the layers above need not know which way was used. The
-//! work may concern several names. Each name is represented by one bit.
+//! A script for the same work would give the same answer, so the layers above need not know whether a script or a
+//! transaction was used. The work may concern several names. Each name is represented by one bit.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Returns `true` if the work reads before it writes, so its keys must not change in between.
+    /// Returns `true` if the work reads before it writes, so its keys must not change between the read and the write.
     pub(super) const fn watches(self) -> bool {
         !matches!(self, Self::Confirm | Self::Inspect { .. })
     }
@@ -78,11 +78,11 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// Whether the work was withdrawn after it began. It is then not repeated if its transaction is aborted.
+    /// Whether the work was withdrawn after it began. Withdrawn work is not repeated after its transaction is aborted.
     pub(super) withdrawn: bool,
     /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,
-    /// Whether the work was already repeated because some of its keys had disappeared in between.
+    /// Whether the work was already repeated because some of its keys had disappeared between the read and the write.
     pub(super) repeated: bool,
     /// Whether one `MSETEX` takes all keys without reading them first.
     at_once: bool,
@@ -96,7 +96,7 @@ pub(super) struct Job {
     token: Option<OwnedToken>,
 }
 
-/// The facts about the keys that are known so far, one bit for each key.
+/// What is known about the keys, with one bit for each key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     ours: u64,
@@ -120,7 +120,8 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with an invalid argument. It makes the transaction fail if the user may not write the key.
+    /// A `PEXPIRE` with an invalid argument. The command makes the transaction fail if the user may not write to the
+    /// key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -268,8 +269,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` for an inspection, which returns any token, and reports the server's error if the key has another
-    /// type.
+    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, it
+    /// reports the server's error.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
@@ -311,7 +312,7 @@ impl Job {
     }
 
     /// Handles the answer to a write with an invalid argument. An error about the argument shows that the user may
-    /// write.
+    /// write to the key.
     pub(super) fn may_write(&mut self, value: Value<'_>) {
         if !is_of("ERR", value) {
             self.refused(Refusal::of(value));
@@ -324,7 +325,7 @@ impl Job {
     /// refused the work.
     ///
     /// A release also writes to a key that was missing, because the node may run a delayed `SET` after the read. The
-    /// write runs after such a `SET`.
+    /// release's write runs after the delayed `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -414,9 +415,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work must be repeated. One reason is that some of the keys disappeared between the read
-    /// and the write, and the work was not repeated yet. The other reason is that `MSETEX` took nothing although no key
-    /// belongs to another client.
+    /// Returns `true` if the work must be repeated. Work is repeated once if some of the keys disappeared between the
+    /// read and the write. Work is also repeated if `MSETEX` took nothing although no key belongs to another client.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -431,7 +431,7 @@ impl Job {
         self.again();
     }
 
-    /// Returns the bits of all keys.
+    /// Returns a set that contains the bit of every key.
     fn all(&self) -> u64 {
         u64::MAX >> (64 - self.entry.names().len().clamp(1, 64))
     }
@@ -453,14 +453,14 @@ impl Job {
                 _ => Reply::Foreign(foreign.trailing_zeros() as u8),
             }),
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
-            // The node may have set some of the keys, so the result is an error that does not rule this out.
+            // The node may have set some of the keys, so the outcome is unknown.
             (_, Work::Take(_)) if self.may_be_done => Err(unknown),
             (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
                 Err(Refusal::Forbidden(Forbidden::Part))
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
-            // This includes a key that was missing at first, and appeared before it was deleted.
+            // `done` also contains keys that were missing at the read, but existed when they were deleted.
             (None, Work::Release) if done == self.all() => Ok(Reply::Done),
             (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),

@@ -6,29 +6,29 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. Then as much of this work as possible goes into one batch. One
-//! write watches and reads all keys of the batch, and another write changes the keys that contain our tokens.
-//! Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key. For a
-//! lock on several resources, each key is taken by a `SET` in the same transaction.
+//! Work waits in a queue until no transaction is open. As much of the waiting work as possible goes into the next
+//! batch. One write watches and reads all keys of the batch, and another write changes the keys that contain our
+//! tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key.
+//! For a lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
 //! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. On each connection,
 //! the first lock on several resources checks whether `MSETEX` is permitted. If `MSETEX` does not take the keys
-//! although no other client has any of them, the engine reads the keys after all. If the node refuses `MSETEX`, the
-//! engine also reads the keys of all later locks first.
+//! although no other client has any of them, the engine tries again, and reads the keys first. If the node refuses
+//! `MSETEX`, the engine also reads the keys of all later locks first.
 //!
 //! # Guarantees
 //!
 //! * Only one transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
 //! * A key is changed only if it did not belong to another client when it was read, and has not changed since. Between
 //!   `MULTI` and `EXEC`, the engine sends only the writes of one batch. An aborted `EXEC` changes nothing.
-//! * Before a `MULTI` with commands, the server must accept an empty `MULTI` in the same batch, because a server that
-//!   refuses `MULTI` would run the commands immediately. With `MSETEX`, an earlier empty `MULTI` on the same connection
-//!   is enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
-//!   become debts.
+//! * A server that refuses `MULTI` would run the commands immediately. So the server must accept an empty `MULTI`
+//!   earlier in the same batch. With `MSETEX`, an earlier empty `MULTI` on the same connection is enough. If the server
+//!   still refuses a `MULTI`, the engine closes the connection, and the releases of all keys that may be set become
+//!   debts.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
 //! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
-//!   on several resources never shares a batch with other work on the same keys, because each would change keys that
-//!   the other has read. Two extensions of one lock never share a batch either.
+//!   on several resources never shares a batch with other work on the same keys, because each piece of work would
+//!   change keys that the other has read. Two extensions of one lock never share a batch either.
 //!
 //! # Not here
 //!
@@ -79,7 +79,7 @@ pub(crate) struct Transactions {
     /// The maximum number of jobs in the next batch. An abort halves this number.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown it.
+    /// Whether the user may run `MSETEX`. `None` until an answer on this connection has shown it.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,
@@ -177,7 +177,7 @@ impl Transactions {
     }
 
     /// Returns `true` if a release is not written yet, and `same` returns `true` for its claim. A command that is sent
-    /// now would overtake such a release.
+    /// now would overtake an unwritten release.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -223,8 +223,8 @@ impl Transactions {
             wire.in_flight.unreserve();
             return true;
         }
-        // Work that has begun continues, but is not repeated after an abort. Work that takes keys is not withdrawn,
-        // because it counts as a copy that was sent.
+        // Work that has begun continues, but is not repeated after an abort. Work that takes keys is not marked as
+        // withdrawn, because the engine treats its `SET` as sent.
         for job in self.batch.iter_mut().filter(|job| is(job) && !job.takes()) {
             job.withdrawn = true;
         }

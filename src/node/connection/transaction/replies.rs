@@ -37,8 +37,8 @@ impl Transactions {
                 self.batch[place].may_write(value);
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
-            // The server has accepted an earlier `MULTI`, but refused this one. So it may have run the commands after
-            // this `MULTI`, and the connection must end.
+            // The server has accepted an earlier `MULTI`, but refused this one. So the server may have run the commands
+            // after this `MULTI`, and the connection must end.
             Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
@@ -74,7 +74,7 @@ impl Transactions {
     }
 
     /// Handles the answer to an `MSETEX` with an invalid argument, which shows whether the user may run `MSETEX`. A
-    /// refusal that is temporary, or that concerns these keys, shows nothing.
+    /// refusal that is temporary, or that concerns these keys, says nothing about the permission.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         if self.batch[place].is_refused() {
             return;
@@ -87,8 +87,8 @@ impl Transactions {
         }
     }
 
-    /// Remembers that the user may not run `verb`, if `value` says so. Only the first answer of this kind in a batch
-    /// counts.
+    /// If `value` reports that the user may not run `verb`, stores this fact. Only the first answer of this kind in a
+    /// batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if is_error(value)
             && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)

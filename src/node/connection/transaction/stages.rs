@@ -166,8 +166,8 @@ impl Transactions {
         (self.batch, self.steps) = (batch, steps);
     }
 
-    /// Finishes the rest of the batch after the last stage. If some keys of a lock disappeared in between, tries again
-    /// to take the lock.
+    /// Finishes the rest of the batch after the last stage. If some keys of a lock disappeared between the read and the
+    /// write, tries again to take the lock.
     fn finish_all(&mut self) {
         let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
