@@ -238,8 +238,9 @@ pub enum Output<'a> {
         node: NodeId,
     },
     /// Open a probe, which is a second connection. The first connection stays as it is. When the probe is up, write
-    /// these bytes and nothing else. When bytes arrive on the probe, report [`Input::Probed`]. If the probe cannot be
-    /// opened or ends, close it and report nothing. If a probe to this node is already open, close the old probe first.
+    /// these bytes and nothing else. When bytes arrive on the probe, report [`Input::Probed`]. If the probe fails to
+    /// open or is closed, drop it and report nothing. If a probe to this node is already open, close the old probe
+    /// first.
     Probe {
         /// The node to probe.
         node: NodeId,
@@ -401,7 +402,7 @@ pub enum Cause {
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A kept lock must be extended or checked, or is at risk.
+    /// A kept lock is due for an extension or a check, or has become at risk.
     Extension,
     /// A release that is a debt must be sent again, or its key has expired.
     Debt,

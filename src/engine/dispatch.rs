@@ -48,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// Records that the driver did not read for a while before `now`. The next answers then arrive late, so their
+    /// Records that the driver did not read for a while before `now`. The driver reads the next answers late, so their
     /// delays say nothing about round trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
@@ -340,8 +340,8 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// Handles the loss of a connection. Open questions to the node get no answer, and locks that unanswered commands
-    /// may have taken become debts.
+    /// Handles the loss of a connection. Open questions to the node end without an answer. If an unanswered command may
+    /// have taken a lock, the engine must release this lock later.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;

@@ -111,7 +111,7 @@ impl Fencing {
         }
     }
 
-    /// Records that the repair of `node` failed, because its floor is no longer in repair under the known nonce. Does
+    /// Records that the repair of `node` failed, because the node no longer has the mark with the known nonce. Does
     /// nothing if the node has reported a floor since then.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {

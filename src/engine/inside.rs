@@ -35,8 +35,8 @@ pub fn open_work(
     .collect()
 }
 
-/// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the asker. A
-/// test oracle uses this function to learn when each job was requested.
+/// Returns the jobs that wait until the transaction at `node` ends: the kind, the token, and the number of the
+/// question. A test oracle uses this function to learn when each job was requested.
 pub fn waiting_work(
     engine: &Engine,
     node: NodeId,

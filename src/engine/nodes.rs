@@ -155,8 +155,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes whose copies are older
-    /// than any step of their clock.
+    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes whose clocks were not
+    /// stepped since they got their copies.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             let until = self[node].trust.kept_until_about(now, sure.contains(node));
@@ -253,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until then, the
-    /// driver's reports are about an earlier connection.
+    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. While the result is
+    /// `false`, the driver's reports are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -383,8 +383,8 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Sets the timers of the nodes that have commands to answer. The driver must have read everything that had
-    /// arrived.
+    /// Sets the timers of the nodes that have commands to answer. Before this call, the driver must read all bytes that
+    /// have arrived.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
@@ -393,7 +393,7 @@ impl Nodes {
 
     /// Sets the silence timer of `node` if the node has commands to answer. An answer does not cancel the timer, so
     /// that steady traffic does not touch the timer wheel. When the timer fires, the engine checks for silence again. A
-    /// timer that is still set for an earlier silence is set again only if it would fire too late.
+    /// timer from an earlier silence is set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {

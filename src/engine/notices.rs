@@ -34,7 +34,7 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped. The number counts all steps of this clock.
+    /// The clock of this node was stepped. The number is the total of its steps.
     ClockStep(NodeId, u32),
     /// This node has the given number of debts.
     Debt(NodeId, usize),
@@ -129,7 +129,7 @@ impl Notices {
 }
 
 impl Told {
-    /// Queues the changes of `node`, whose state at `now` is in `there`.
+    /// Queues a notice for each change in `there`, the state of `node` at `now`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
         if let Some(run_id) = there
             .handshake

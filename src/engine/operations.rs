@@ -345,9 +345,9 @@ impl Operations {
         }
     }
 
-    /// Wakes operations whose turn has come because of other operations, for example an operation that may ask at the
-    /// same time as a reader. Without this call, such operations would wait until some other operation ends, or end
-    /// before they know that their turn has come.
+    /// Wakes operations whose turn has come because of what other operations did. For example, an operation may ask as
+    /// soon as the reader in front of it asks. Without this call, its turn would begin only when some other operation
+    /// ends.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -409,7 +409,7 @@ impl Operations {
     }
 
     /// Ends the open questions about the lock of `claim` without a result, because the lock has ended, or was released
-    /// or handed over. The callers of the questions get this verdict.
+    /// or handed over. The callers of these questions receive `verdict` as their outcome.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,

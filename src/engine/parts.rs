@@ -108,8 +108,8 @@ impl Parts {
         }
     }
 
-    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Because of an
-    /// unconfirmed extension, some keys of the lock may last longer than the lock shows.
+    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Some keys may
+    /// expire later than `entry` says, because of an extension without an answer.
     pub(super) fn adopt(
         &mut self,
         now: Instant,

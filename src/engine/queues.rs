@@ -25,9 +25,9 @@
 //! # Sets
 //!
 //! An operation that wants several resources, called a set, gets all of them or none. A set waits in the queue of each
-//! resource, and enters all queues in one step. Two sets therefore have the same order in every shared queue, and
-//! cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind the
-//! set wait. The set asks the nodes as soon as it is the contender of all its names.
+//! resource, and enters all queues in one step. Two sets therefore have the same order in every queue that they share,
+//! and cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind
+//! the set wait. The set asks the nodes as soon as it is the contender of all its names.
 //!
 //! # Readers
 //!

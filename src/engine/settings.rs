@@ -79,8 +79,8 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` stops waiting. By then, the call could have made this number of
-    /// tries.
+    /// Returns when a call that began at `started` stops waiting. The call ends when it could have made this number of
+    /// `tries`.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;

@@ -26,7 +26,7 @@ use super::Context;
 pub(in crate::engine) struct Bounds {
     /// The end of the time in which a yes vote counts, or `None` if it counts at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes votes count, or `None` if those of all nodes count.
+    /// The nodes whose yes votes count, or `None` if the yes votes of all nodes count.
     pub(super) voters: Option<NodeSet>,
     /// The claim whose copies the answer describes. These copies may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,

@@ -6,8 +6,8 @@
 //! end was unknown becomes valid. If the keys of a lock expire earlier than expected, the lock ends earlier.
 //!
 //! A lock that was reported as lost does not become valid again, because its holder has stopped. The engine also
-//! reports the end of a lock only once. If the nodes keep a lock for at most the lock delay plus the drift, the lock
-//! has ended, and the engine reports this immediately.
+//! reports the end of a lock only once. If the nodes will keep a lock for no longer than the lock delay plus the drift,
+//! the lock has ended, and the engine reports this immediately.
 //!
 //! # Not here
 //!

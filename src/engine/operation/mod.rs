@@ -387,8 +387,7 @@ pub(super) trait Operate {
     /// Withdraws the question to `nodes` if none of its bytes has been sent.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// Handles the possible end of the random delay, or of the wait for a turn. The delay or wait ends at `until` at
-    /// the latest.
+    /// Handles a wake-up during the random delay or the wait for a turn, which ends at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// Cancels the operation for its caller, and releases any lock that it may have taken.
@@ -441,7 +440,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
+/// Asks every node. Even a late answer is useful, so each node gets as much time to answer as for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {

@@ -54,7 +54,7 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // Also waits for a node that hangs for a moment, because each node that replaces the token helps.
+        // Waits for slow nodes too, because it is better if every node replaces the token.
         ask_patiently(self, cx);
     }
 

@@ -79,7 +79,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
+    /// Asks every node. Even a late answer is useful, so each node gets as much time to answer as for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {

@@ -76,7 +76,7 @@ pub(crate) struct Ballot {
     answered: Instant,
     /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
-    /// Whether the node was asked. If not, the question waits for the handshake.
+    /// Whether the node was asked. A question that was not sent waits for the handshake.
     pub(crate) asked: bool,
     /// Whether the question was repeated in this attempt.
     pub(crate) asked_again: bool,
@@ -209,7 +209,7 @@ impl Round {
         matches!(self.state, State::Voting)
     }
 
-    /// Lets the operation rest in this `state`, in which it asks no node.
+    /// Puts the operation into `state`, in which it waits without asking nodes.
     pub(in crate::engine) fn rest(&mut self, state: State, parts: &mut Parts) {
         self.stop_resting(parts);
         self.state = state;
@@ -317,7 +317,7 @@ impl Round {
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
     /// If an operation makes several attempts while the question waits, the question is queued once for each attempt. A
-    /// node that does not vote is not asked late, because no operation waits for it.
+    /// node that does not vote is not asked after its handshake, because no operation waits for its answer.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;

@@ -41,8 +41,8 @@ pub(in crate::engine) struct Waiters {
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// The operation is open under this key. The operation is a set, which waits in the line of each of its names, or a
-    /// reader that was refused while other operations were asking.
+    /// The operation is open under this key. The operation wants a set of resources and waits in the line of each, or
+    /// it is a reader that was refused while other operations were asking.
     Set(OperationKey),
     /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),

@@ -26,8 +26,8 @@
 //! All slots of a name share one counter on each node. Consider two holders of one slot, one after the other. At least
 //! one node is in the majorities of both holders. While the earlier holder had the slot on this node, the node raised
 //! its counter at least to the earlier fencing token. After the earlier holder had left, the node assigned the slot to
-//! the later holder with a larger number. The later fencing token is at least this larger number. Therefore only
-//! numbers that were assigned together with the slot count. If a node moves the token to the slot later, its earlier
+//! the later holder with a larger number. The later fencing token is at least this larger number. Therefore a number
+//! counts only if the node assigned it together with the slot. If a node moves the token to the slot later, its earlier
 //! number does not count. So after each move, the engine asks the node for the slot again, and the node assigns its
 //! next number.
 
@@ -187,8 +187,8 @@ impl Slots {
     }
 
     /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
-    /// being moved, or else the slot where most nodes have the token. Returns `None` if too many nodes refuse this slot
-    /// for a majority to accept it.
+    /// being moved, or else the slot where most nodes have the token. Returns `None` if so many nodes refuse this slot
+    /// that the others are no majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -448,8 +448,7 @@ impl Acquire {
 }
 
 /// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new` and the right slot is free, also takes the right slot. If the right slot is not taken now, the next
-/// extension takes it.
+/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension does so.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(
@@ -480,7 +479,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held, but not in `slot`, where a node has the token.
+/// Returns `true` if a node has the token of a held permit in `slot`, but the permit is held in another slot.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

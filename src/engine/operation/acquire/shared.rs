@@ -147,8 +147,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why the attempt was refused. Either too many nodes have another number of permits for a majority to
-    /// agree, or the lock is held.
+    /// Returns why the attempt was refused. Either so many nodes have a different number of permits that the others are
+    /// no majority, or the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));

@@ -8,8 +8,7 @@
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
-//!   engine contends for one of them. An acquisition that makes only one attempt does not wait for such other
-//!   operations.
+//!   engine contends for one of them. An acquisition that makes only one attempt does not wait for other contenders.
 //!
 //! # Not here
 //!

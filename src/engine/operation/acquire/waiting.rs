@@ -108,8 +108,8 @@ impl Acquire {
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
-    /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. If too few nodes have answered, the
-    /// wait has no such end, because each attempt then counts as a try.
+    /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. Returns [`Instant::MAX`] if too few
+    /// nodes have answered, because each attempt then counts as a try.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
