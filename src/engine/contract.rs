@@ -441,8 +441,8 @@ pub struct NodeStatus {
     pub in_flight: usize,
     /// The number of releases that wait for a connection, for room on it, or for another try.
     pub debts: usize,
-    /// How often this handle has seen the node's wall clock step by more than the drift that locks allow for. Keys
-    /// expire by the server's wall clock, so a lock may have ended early on this node.
+    /// The number of steps of the node's wall clock that this handle has seen, and that exceed the drift allowed for
+    /// locks. Keys expire by the server's wall clock, so a lock may have ended early on this node.
     /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
     /// Whether the server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.

@@ -36,12 +36,13 @@ pub struct Inspection {
 #[non_exhaustive]
 pub struct Holder {
     /// The owner text of the lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of the holder's handle
-    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither has an owner text. A client can write
-    /// any text as its owner. The text is also empty if the token looks like a token of another library.
+    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither the lock nor the handle has an owner
+    /// text. A client can write any text as its owner. The text is also empty if the token looks like a token of
+    /// another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps the holder's token. Until this time has passed,
-    /// no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the keys have
-    /// no expiry, and zero if they may have expired by now.
+    /// The minimum time for which a majority of the nodes will still keep the holder's token. Until this time has
+    /// passed, no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the
+    /// keys have no expiry, and zero if they may have expired by now.
     ///
     /// If the holder uses a [lock delay](crate::Builder::lock_delay), its validity ends earlier by this delay. The
     /// nodes do not know the delay, so this handle does not know it either.

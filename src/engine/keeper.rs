@@ -292,7 +292,8 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Limits the pace of early extensions, so that a key that stays missing does not cause one after another.
+        // Limits the rate of early extensions, because a key that stays missing could otherwise cause one extension
+        // after another.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);

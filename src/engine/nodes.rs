@@ -155,8 +155,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes whose clocks were not
-    /// stepped since they got their copies.
+    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes that got the token before
+    /// any step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             let until = self[node].trust.kept_until_about(now, sure.contains(node));
@@ -183,8 +183,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if no node is connected because the servers of a majority have closed their connections. Servers
-    /// usually close connections that were idle for too long.
+    /// Returns `true` if no node is connected, and the servers of a majority have closed their connections. Servers
+    /// usually do this when a connection was idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {

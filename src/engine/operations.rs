@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes through this file. A verdict is reported in the same call in which it becomes
+//! * Every answer that counts passes through this file. An outcome is reported in the same call in which it becomes
 //!   certain.
 //! * If an answer to one operation concerns others, for example because it shows that a lock is lost, all of them learn
 //!   of it in the same call.
@@ -324,7 +324,7 @@ impl Operations {
         }
     }
 
-    // ----- verdicts that concern other operations ---------------------------------------------
+    // ----- effects on other operations --------------------------------------------------------
 
     /// Passes the operation of `key` to `act`, if the operation is still open. If a majority has lost the operation's
     /// lock, also ends the other questions about the lock, and releases its remaining copies or keeps them for the lock

@@ -383,8 +383,8 @@ impl Queues {
     // ----- operations -------------------------------------------------------------------------
 
     /// Makes `operation`, which has entered `key`, the contender if the place has no contender, no holder and no queue.
-    /// Returns `false` if the operation must wait for its turn. The operation must not overtake the queue, because a
-    /// set would then have a different order here than at its other places.
+    /// Returns `false` if the operation must wait for its turn. No operation may overtake the queue, because the order
+    /// of two sets must be the same at each place that they share.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {

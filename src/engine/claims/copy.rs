@@ -81,8 +81,8 @@ use self::Copy::{
 impl Copy {
     /// Returns the state after `event`. Returns `None` if the event cannot happen in this state.
     ///
-    /// In `StandsLost`, `ReleasingLost` and `OwedLost`, the state does not show whether a `SET` is still unanswered.
-    /// The answer to such a `SET` changes nothing, nor does a late answer to a question.
+    /// The states `StandsLost`, `ReleasingLost` and `OwedLost` do not show whether a `SET` is still unanswered. In
+    /// these states, the answer to a `SET` changes nothing, and neither does a late answer to a question.
     #[inline(always)]
     pub(super) fn after(self, event: Event) -> Option<Self> {
         Some(match (event, self) {
@@ -132,8 +132,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be
-    /// unanswered after a lost `SET`: see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. If the answer to an earlier `SET` is lost, the result may
+    /// be `false` although another `SET` is unanswered: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

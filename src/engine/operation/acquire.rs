@@ -1,4 +1,4 @@
-//! Takes a lock: attempts, verdicts, retries.
+//! Takes a lock: makes attempts, counts the votes, and tries again.
 //!
 //! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before it sends the first
 //! byte. It sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the nodes
@@ -76,7 +76,7 @@ enum Special {
 /// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
-    /// The attempt has no verdict yet.
+    /// The votes of the attempt are not decided yet.
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
@@ -270,7 +270,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which could not be asked together with the other nodes. Since then, `node` has finished its
+    /// Asks `node`, which could not be asked together with the other nodes. Meanwhile, `node` has finished its
     /// handshake, or has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
@@ -334,7 +334,7 @@ impl Acquire {
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    /// Handles the verdict that a majority has granted the lock. The lock counts only if validity is left.
+    /// Handles the grant of the lock by `majority`. The lock counts only if validity is left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);

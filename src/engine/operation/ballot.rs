@@ -28,7 +28,7 @@ pub(in crate::engine) struct Bounds {
     pub(super) end: Option<Instant>,
     /// The nodes whose yes votes count, or `None` if the yes votes of all nodes count.
     pub(super) voters: Option<NodeSet>,
-    /// The claim whose copies the answer describes. These copies may be older than any step of the nodes' clocks.
+    /// The claim whose copies the answer describes. A node may have got its copy before any step of its clock.
     pub(super) claim: Option<ClaimKey>,
 }
 

@@ -65,9 +65,9 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 }
 
 impl LockQuestion {
-    /// Handles the verdict that `majority` has the lock. If these nodes keep the lock for less time than was known, the
-    /// operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded on
-    /// other nodes, so the answers of this majority alone must not shorten the lock.
+    /// Handles the confirmation of the lock by `majority`. If these nodes keep the lock for less time than was known,
+    /// the operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded
+    /// on other nodes, so the answers of this majority alone must not shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let Asks::Confirm(answers) = &self.asks else {
             return;

@@ -235,7 +235,7 @@ pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
     /// The other open questions about the lock. The other questions end after the question that found the loss.
     pub(super) open: Questions,
-    /// The verdict for the callers of the other questions.
+    /// The outcome for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
     /// Whether the remaining copies stay on the nodes instead of being released.
     pub(super) stays: bool,
@@ -356,7 +356,7 @@ pub(super) trait Operate {
     }
 
     /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes vote no longer
-    /// counts. An answer about a lasting change still counts.
+    /// counts. If the node has made a lasting change, its answer still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,

@@ -8,10 +8,11 @@
 //!
 //! # Guarantees
 //!
-//! * A repair uses only numbers that were requested after the mark had existed for as long as the longest lock lasts.
+//! * The engine asks for the numbers that a repair uses only after the mark has existed for as long as the longest lock
+//!   lasts.
 //! * The floor of a node counts only if the node is neither in repair nor in quarantine, and is still connected.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` remains.
-//!   The wait then begins again.
+//!   In both cases, the wait begins again.
 //! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
 //!
 //! # Not here
@@ -60,7 +61,7 @@ impl Repair {
         numbers.max().filter(|_| needed <= sound.len())
     }
 
-    /// Repairs the floors whose marks were old enough when this round began.
+    /// Repairs the floor of each node whose mark was old enough when this round began.
     fn repair(&self, cx: &mut Context<'_>) {
         let Some(number) = self.number(cx) else {
             return;

@@ -42,8 +42,8 @@ pub(crate) struct Round {
     pub(crate) sent: Instant,
     /// The operation that asks the question.
     pub(crate) key: OperationKey,
-    /// The most informative reason of each node from earlier attempts, or `None` before the second attempt. An answer
-    /// does not need them, so they do not make the ballots larger.
+    /// The most informative reason of each node from earlier attempts, or `None` before the second attempt. These
+    /// reasons are not part of the ballots, because a larger ballot would make each answer slower.
     before: Option<Box<[NodeOutcome; NODES_MAX]>>,
     /// When the call was made.
     pub(crate) started: Instant,
@@ -97,7 +97,7 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain it
+/// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain this
 /// equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     match weight(one) <= weight(other) {
@@ -217,7 +217,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation as resting, because it asks nodes again or ends.
+    /// Stops counting the operation among those that ask no node, because it asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {

@@ -5,10 +5,10 @@
 //! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
 //! The copy is a `SET NX` that expires when the other copies expire. The first extension finds the loss. The engine
-//! sends the copy when a majority *without* that node has confirmed the token in a later extension. If the node has had
-//! the key again since the loss, this extension sends no copy, because the node may have lost the key after the
-//! extension began. A nil in reply to the copy is not a vote. A node in quarantine gets a copy too. The copy counts as
-//! soon as the quarantine ends.
+//! sends the copy when a majority *without* that node has confirmed the token in a later extension. If the node had the
+//! key again for a moment during this extension, the extension sends no copy, because the node may have lost the key
+//! after the extension began. A nil in reply to the copy is not a vote. A node in quarantine gets a copy too. The copy
+//! counts as soon as the quarantine ends.
 //!
 //! When a majority grants the lock, the engine may not know yet how a node without scripts releases locks, and a `SET`
 //! to another node may still be unsent. In both situations, the node gets its first copy as soon as possible, unless an

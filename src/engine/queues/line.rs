@@ -343,7 +343,7 @@ mod tests {
         Push,
         /// Opens the first caller.
         Open,
-        /// Removes any caller that was ever pushed. The caller may already be open or gone.
+        /// Removes any caller that was ever pushed. That caller may already have been opened or removed.
         Remove(usize),
     }
 

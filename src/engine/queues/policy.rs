@@ -11,9 +11,9 @@
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
 //! During the window after split votes, the contender checks whether another client was faster. It also checks the
-//! nodes from time to time: often if nodes send no notifications, and rarely if they do. The code calls such a check a
-//! *look*. If another client holds the lock for long, or several have held it one after the other, the contender also
-//! asks who holds it.
+//! nodes from time to time: often if nodes send no notifications, and rarely if they do. In the code, a check of this
+//! kind is a *look*. If another client holds the lock for long, or several clients hold it in succession, the contender
+//! also asks who holds it.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
 //! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
@@ -78,8 +78,8 @@ const OLD: Duration = Duration::from_millis(100);
 
 /// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
 /// the operating system must schedule the other programs. Without the tick, one more message is sent at a round trip of
-/// 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages. It would take
-/// 4.2 with a single tick, 3.7 with four round trips, and 3.3 with sixteen.
+/// 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages. With a single
+/// tick it would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted any of this many consecutive attempts, and the key changes more than once per [`ROW`], a

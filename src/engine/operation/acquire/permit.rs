@@ -3,9 +3,9 @@
 //! A permit is one of several numbered slots. Each node assigns the first free slot that it finds. All clients make the
 //! nodes begin the search at the same slot. So usually all nodes assign the same slot, and one round trip is enough. If
 //! a majority has assigned slots, but not the same slot, the engine asks the nodes to move the token to the slot that
-//! most of them assigned. The moves of the token happen within the time of the same attempt. A node that has assigned
-//! this slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is
-//! left, the attempt fails, and the next attempt begins its search at a random slot.
+//! most of them assigned. The nodes move the token within the time of the same attempt. A node that has assigned this
+//! slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left,
+//! the attempt fails, and the next attempt begins its search at a random slot.
 //!
 //! Once the permit is held, a node with the token in another slot does not count. The engine releases the wrong slot,
 //! and asks the node for the right slot.
@@ -158,9 +158,9 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if the node has not answered. If such a node loses
-    /// its connection, it may still move the token at any time, even after it has confirmed an extension. Therefore
-    /// this attempt takes no other slot, and asks no node to move the token elsewhere.
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Even if its
+    /// connection is lost, this node may still move the token at any time, also after it has confirmed an extension.
+    /// Therefore this attempt takes no other slot, and asks no node to move the token elsewhere.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -372,10 +372,10 @@ impl Acquire {
         cx.round.arm(&mut cx.parts.timers);
     }
 
-    // ----- after the verdict ----------------------------------------------------------------
+    // ----- after the votes -------------------------------------------------------------------
 
-    /// Returns the number of permits, if all permits are taken. Either the nodes say so, or this engine has taken all
-    /// permits and the operation never asked.
+    /// Returns the number of permits, if all permits are taken. Either the nodes have reported this, or this engine has
+    /// taken all permits and the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -407,7 +407,7 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered no key.
-    /// The contender then asks again immediately, unless the votes of the attempt were split.
+    /// In this case, the contender asks again immediately, unless the votes of the attempt were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {

@@ -90,16 +90,16 @@ impl Acquire {
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because it becomes
-    /// outdated during the wait.
+    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because this knowledge
+    /// becomes outdated during the wait.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// Begins the turn of the operation, if its turn has come. Between attempts, the operation waits at the resource
-    /// where it, or an earlier contender, has waited before.
+    /// Begins the operation's turn, if its turn has come. Between attempts, the operation waits at the resource where
+    /// it has waited before, or where an earlier contender has waited.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -159,8 +159,8 @@ impl Acquire {
     }
 
     /// Ends the operation without an attempt. The report contains the nodes' answers to the latest attempt for the
-    /// resource that this engine holds. If this engine holds no such resource, the report describes the resource that
-    /// an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
+    /// resource that this engine holds. If this engine holds none of the resources, the report describes the resource
+    /// that an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

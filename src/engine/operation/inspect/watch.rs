@@ -200,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Asks the nodes again if the operation has rested until `until`.
+    /// Asks the nodes again if the operation has waited until `until`.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
