@@ -34,7 +34,7 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped. The number is the total of its steps.
+    /// The clock of this node was stepped, and this is the number of its steps until now.
     ClockStep(NodeId, u32),
     /// This node has the given number of debts.
     Debt(NodeId, usize),

@@ -346,8 +346,8 @@ impl Operations {
     }
 
     /// Wakes operations whose turn has come because of what other operations did. For example, an operation may ask as
-    /// soon as the reader in front of it asks. Without this call, its turn would begin only when some other operation
-    /// ends.
+    /// soon as the reader in front of it asks. Without this call, an operation's turn would begin only when some other
+    /// operation ends.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {

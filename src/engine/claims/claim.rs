@@ -40,8 +40,8 @@ pub(crate) struct Claim {
     pub(crate) timer: Option<TimerKey>,
     /// `Some` if this engine extends the lock automatically.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the caller began to hold the lock, which was handed out or adopted. The value is [`Instant::MAX`] if no
-    /// caller has held the lock, or if it was adopted only to release it.
+    /// When the caller began to hold the lock. The value is [`Instant::MAX`] if no caller has held the lock, or if the
+    /// lock was adopted only to release it.
     since: Instant,
     /// The busy part of the claim, or `None` while the claim is idle.
     pub(in crate::engine) busy: Option<Box<Busy>>,

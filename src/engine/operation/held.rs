@@ -239,8 +239,8 @@ impl LockQuestion {
     }
 
     /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
-    /// claim has no holder who needs the report. The engine releases its copies only if there is room for another
-    /// claim. If the lock has a lock delay, its copies stay, because the holder may not stop immediately.
+    /// claim has no holder who needs the report. The engine releases the copies of this lock only if there is room for
+    /// another claim. If the lock has a lock delay, its copies stay, because the holder may not stop immediately.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {

@@ -43,7 +43,7 @@ pub(crate) struct Round {
     /// The operation that asks the question.
     pub(crate) key: OperationKey,
     /// The most informative reason of each node from earlier attempts, or `None` before the second attempt. These
-    /// reasons are not part of the ballots, because a larger ballot would make each answer slower.
+    /// reasons are stored outside the ballots, because the code that handles an answer does not need them.
     before: Option<Box<[NodeOutcome; NODES_MAX]>>,
     /// When the call was made.
     pub(crate) started: Instant,

@@ -77,9 +77,9 @@ const BEHIND: u32 = 3;
 const OLD: Duration = Duration::from_millis(100);
 
 /// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
-/// the operating system must schedule the other programs. Without the tick, one more message is sent at a round trip of
-/// 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages. With a single
-/// tick it would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
+/// the operating system must schedule the other programs. Without the tick, a hand-over takes one more message if the
+/// round trip is 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages.
+/// With a single tick it would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted any of this many consecutive attempts, and the key changes more than once per [`ROW`], a
@@ -106,8 +106,8 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
 /// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. For this time, the
 /// engine also remembers that other clients compete for the lock. An engine that gives way for a tick once per second
-/// loses a thousandth of its time. With 100 ms, it would lose a hundredth, and no measured figure would improve. With
-/// 300 ms or three seconds, no figure differs by more than a fifth.
+/// loses a thousandth of its time. With 100 ms, the engine would lose a hundredth, and no measured figure would
+/// improve. With 300 ms or three seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the checks by a contender that wants the exclusive lock and knows of readers. Each check renews its
@@ -115,8 +115,8 @@ const LATELY: Duration = Duration::from_secs(1);
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long records its intent as soon as it knows of readers.
-/// Without this rule, a contender waits for more than 2.5 s in 2 of 100 runs of the simulated world `readers`. With the
-/// rule, this happens in none of these runs, and in only 2 of 300.
+/// In the simulated world `readers`, this rule reduces the number of runs with a wait of more than 2.5 s from 2 in 100
+/// to 2 in 300.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: the time of two checks and a round trip. A contender that gets the lock ends its intent.
@@ -429,7 +429,7 @@ impl Wait {
         Some(now.saturating_since(behind).as_millis() as u64)
     }
 
-    /// Records that the contender has checked at `now`, and has asked each node that it had to ask. If nodes send no
+    /// Records a check at `now`, in which the contender asked each node that had to be asked. If nodes send no
     /// notifications, the next check follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,

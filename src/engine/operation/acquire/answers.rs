@@ -39,8 +39,8 @@ pub(in crate::engine) fn take_answered(
             return None;
         }
         parts.nodes[node].grants += 1;
-        // While the attempt is open, records every grant as a vote that counts. When the lock is handed out, `sure`
-        // loses the nodes whose votes did not count because of a clock step.
+        // While the attempt is open, records every grant as a vote that counts. When the lock is handed out, the engine
+        // removes from `sure` the nodes whose votes did not count because of a clock step.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);

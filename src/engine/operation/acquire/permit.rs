@@ -158,9 +158,9 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Even if its
-    /// connection is lost, this node may still move the token at any time, also after it has confirmed an extension.
-    /// Therefore this attempt takes no other slot, and asks no node to move the token elsewhere.
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Even after its
+    /// connection is lost and it has confirmed an extension, this node may still move the token at any time. Therefore
+    /// this attempt takes no other slot, and asks no node to move the token elsewhere.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -374,8 +374,8 @@ impl Acquire {
 
     // ----- after the votes -------------------------------------------------------------------
 
-    /// Returns the number of permits, if all permits are taken. Either the nodes have reported this, or this engine has
-    /// taken all permits and the operation never asked.
+    /// Returns the number of permits, if all permits are taken. Either the nodes have reported that no permit is free,
+    /// or this engine has taken all permits and the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -448,7 +448,7 @@ impl Acquire {
 }
 
 /// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension does so.
+/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension takes the right slot.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(

@@ -16,8 +16,8 @@ use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
-/// trips. The attempt begins before half of this time has passed, because an attempt that is cut short reveals less
-/// than the previous one.
+/// trips. The attempt begins while at least half of the time before the deadline is left, because an attempt that is
+/// cut short reveals less than the previous one.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
