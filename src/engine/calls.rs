@@ -290,7 +290,7 @@ impl Engine {
         self.work.cancel(now, round);
     }
 
-    /// Adds to `report` the names that the operation `round` is about.
+    /// Adds the names of the resources of the operation `round` to `report`.
     #[cfg(feature = "std")]
     pub(crate) fn about(
         &mut self,

@@ -210,7 +210,7 @@ pub enum Input<'a> {
 
 /// The next action that the driver must take. Pass in every input of one turn, then poll until the result is `None`.
 ///
-/// `Debug` shows only the number of bytes, because the bytes may be credentials and tokens.
+/// `Debug` shows only the number of bytes, because the bytes may contain credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,

@@ -295,8 +295,8 @@ impl Engine {
 
     // ----- nodes that may have lost locks ---------------------------------------------------
 
-    /// Handles an error that shows that a server is loading its data or is a replica. Such a server may have lost its
-    /// locks. Every node that is connected to this server must repeat the handshake, and is then quarantined.
+    /// Handles an error that shows that a server is loading its data or is a replica, so it may have lost its locks.
+    /// Every node that is connected to this server must repeat the handshake, and is then quarantined.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
@@ -330,8 +330,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.work.parts.nodes.close(node);
-        // The operations must learn that the node belongs to another group before they lose the node. Otherwise the
-        // operations would plan an attempt that cannot succeed.
+        // The operations must learn that the node belongs to another group before they learn that its connection is
+        // lost. Otherwise the operations would plan an attempt that cannot succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherGroup { .. })) {
             self.work.open_all();
             self.work

@@ -11,7 +11,7 @@
 //!   the locks were taken. The keys may also have expired on the node because they could not be extended. An extension
 //!   shows whether the node still has the lock. If the node does not have the lock, a second extension follows
 //!   immediately and sends a copy (`operation::top_up`). The keeper also extends locks whose last extension has failed,
-//!   because this node may complete their majority.
+//!   because the reconnected node may complete a majority.
 //! * An extension has found that a node does not have the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
@@ -62,7 +62,7 @@ pub(super) struct Keeper {
     forgetful: NodeSet,
     /// The index of the claim where the search continues.
     next: usize,
-    /// The voters for locks that another engine took and this engine keeps. Such locks are rare.
+    /// The voters for locks that another engine took and this engine keeps. Few locks come from another engine.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }

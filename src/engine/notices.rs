@@ -3,8 +3,8 @@
 //!
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
-//! compares the state of each node with the last notices about the node, and queues the changes. If a change is undone
-//! between two calls, no notice is queued.
+//! compares the state of each node with the last notices about the node, and queues a notice for each change. If a
+//! change is undone between two calls, no notice is queued.
 //!
 //! # Guarantees
 //!
@@ -120,7 +120,7 @@ impl Notices {
         }
     }
 
-    /// Queues the changes of the nodes since the last call.
+    /// Queues a notice for each change of a node since the last call.
     pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
         for (node, told) in nodes.ids().zip(&mut self.nodes) {
             told.look(now, node, &nodes[node], &mut self.queue);

@@ -271,7 +271,7 @@ impl Operations {
         }
     }
 
-    /// Adds to `report` the names that `round` is about.
+    /// Adds the names of the resources of `round` to `report`.
     #[cfg(feature = "std")]
     #[cold]
     pub(super) fn about(
@@ -444,8 +444,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count. `outcome` is the reason. `first` says whether the node's
-    /// answers counted until now.
+    /// Handles an `answer` of `node` that does not count. `outcome` is the reason why it does not count. `first` says
+    /// whether the node's answers counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,

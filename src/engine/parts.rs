@@ -257,7 +257,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation that does not know yet that its turn has come.
+    /// Returns the next operation whose turn has come, but which was not woken yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;

@@ -17,8 +17,8 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they arrived.
-//! * Entering a queue, leaving it and passing the turn on take constant time. These operations allocate only if there
-//!   are more places or waiters than ever before.
+//! * Entering a queue, leaving it and passing the turn on take constant time. They allocate memory only if there are
+//!   more places or waiters than ever before.
 //! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
 //!   place loses its last user.
 //!
@@ -90,8 +90,8 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The contenders that do not know yet that their turn has come. If a contender must first let other programs take
-    /// the lock, its place is stored too.
+    /// The contenders whose turn has come, but which were not woken yet. If a contender must first let other programs
+    /// take the lock, its place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -642,14 +642,14 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if a contender does not know yet that its turn has come.
+    /// Returns `true` if the turn of any contender has come, but the contender was not woken yet.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender that does not know yet that its turn has come. If the contender must first let other
-    /// programs take the lock, also returns its place.
+    /// Returns the next contender whose turn has come, but which was not woken yet. If the contender must first let
+    /// other programs take the lock, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()

@@ -64,8 +64,7 @@ pub(crate) enum Event {
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is a debt, because it cannot be sent now, was refused or proved nothing, or because its answer was
-    /// lost.
+    /// The release is a debt, because it cannot be sent now, was refused, or its answer was lost or proves nothing.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,

@@ -6,9 +6,9 @@
 //! | if it does not say itself that the node's marker or barrier forbids it | `node::trust`, as the answer is read |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
-//! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that a hopeless
-//! operation ends immediately. If the node's answers stop counting later, or its answer shows that it does not count,
-//! its vote is [lost](super::Operate::lose).
+//! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that an
+//! operation that cannot get a majority ends immediately. If the node's answers stop counting later, or its answer
+//! shows that it does not count, its vote is [lost](super::Operate::lose).
 //!
 //! # Not here
 //!

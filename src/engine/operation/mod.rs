@@ -323,7 +323,7 @@ pub(super) trait Operate {
     /// Returns the outcome for the caller, or `None` if the outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    /// Adds to `report` the names that the operation is about.
+    /// Adds the names of the operation's resources to `report`.
     fn about(&mut self, report: Report, _parts: &Parts) -> Report {
         report
     }
@@ -535,8 +535,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine itself has begun this operation. No caller waits for the outcome of such an
-    /// operation, so it ends without an event as soon as the outcome is certain.
+    /// Returns `true` if the engine itself has begun this operation. No caller waits for its outcome, so the operation
+    /// ends without an event as soon as the outcome is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

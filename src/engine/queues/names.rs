@@ -79,7 +79,7 @@ impl Names {
         fold(hash ^ rest)
     }
 
-    /// Returns the place of the name that has this `hash` and that `is` accepts.
+    /// Returns the place of the name with this `hash` for which `is` returns `true`.
     pub(super) fn find(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<Where> {
         let slot = self.slot(hash, is)?;
         Some(self.slots[slot].at)
@@ -123,7 +123,7 @@ impl Names {
         }
     }
 
-    /// Returns the slot that `is` accepts, among the slots that may contain a name with this `hash`.
+    /// Returns the slot for which `is` returns `true`, among the slots that may contain a name with this `hash`.
     fn slot(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<usize> {
         let mut slots = self.from(self.first(hash as u32));
         slots

@@ -1,5 +1,5 @@
 //! Decides when a refused contender asks again, and when an engine lets other programs take a lock first. Only
-//! `acquire::waiting` chooses the random delay, because it depends on the remaining tries and time.
+//! `acquire::waiting` chooses the random delay, because the delay depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -83,12 +83,12 @@ const OLD: Duration = Duration::from_millis(100);
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted any of this many consecutive attempts, and the key changes more than once per [`ROW`], a
-/// change does not mean that the lock is free. The contender then checks first, because a check costs two messages and
-/// an attempt three. After twice this number of attempts, the contender reacts to reported changes more and more
-/// slowly, up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times per second
-/// if other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just faster
-/// each time, and a contender that checks first would always be too late. In the simulated world `readers`, with six
-/// programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
+/// change does not mean that the lock is free. In this case, the contender checks first, because a check costs two
+/// messages and an attempt three. After twice this number of attempts, the contender reacts to reported changes more
+/// and more slowly, up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times
+/// per second if other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just
+/// faster each time, and a contender that checks first would always be too late. In the simulated world `readers`, with
+/// six programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender waits for the random delay before
@@ -305,7 +305,7 @@ impl Wait {
     /// Records that an attempt was refused. `delay` is the end of the delay after the attempt, and `rest` is the length
     /// of a random delay. The nodes in `elsewhere` have refused the attempt because of another resource of the set, or
     /// because of an intent. Until the delay ends, these nodes are not believed to be free, whatever they say about
-    /// this resource. The same applies to nodes that did not take the `SET`.
+    /// this resource. Nodes that did not take the `SET` are not believed to be free either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -505,7 +505,7 @@ impl Wait {
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
         // Checks the nodes immediately when a majority has reported a change. A contender for a permit waits, because
-        // it would make an attempt instead of a check.
+        // each of its checks is an attempt.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -550,7 +550,7 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. The row then ends, unless these clients may hold the
+    /// Records that other clients hold the lock or ask for it. This ends the row, unless these clients may hold the
     /// lock at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
