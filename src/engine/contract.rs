@@ -197,8 +197,8 @@ pub enum Input<'a> {
         /// The reason for the end.
         reason: LinkError,
     },
-    /// Bytes have arrived on the probe that [`Output::Probe`] requested. The engine then asks the driver to close the
-    /// probe.
+    /// Bytes have arrived on the probe that [`Output::Probe`] requested. After this input, the engine asks the driver
+    /// to close the probe.
     Probed {
         /// The node that was probed.
         node: NodeId,
@@ -390,7 +390,7 @@ impl fmt::Debug for Wake {
 pub enum Cause {
     /// The engine has outputs that the driver must poll.
     Output,
-    /// A connection must be opened again, or takes too long to open.
+    /// A connection is due to be opened again, or takes too long to open.
     Connection,
     /// A node is silent although it has commands to answer.
     Silence,
@@ -404,7 +404,7 @@ pub enum Cause {
     Expiry,
     /// A kept lock is due for an extension or a check, or has become at risk.
     Extension,
-    /// A release that is a debt must be sent again, or its key has expired.
+    /// A debt is due to be sent again, or its key has expired.
     Debt,
     /// A repair of a node's counter floor may now be possible.
     Repair,

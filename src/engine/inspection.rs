@@ -52,7 +52,7 @@ pub struct Holder {
     /// The kind of the holder's lock.
     pub kind: HolderKind,
     /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
-    /// random token of such a lock contains the fencing token, so the two always belong together.
+    /// random token contains the fencing token, so the two always belong together.
     ///
     /// If an earlier inspection has shown a larger fencing token, the holder shown here has lost its lock, but has not
     /// noticed the loss yet.
@@ -234,7 +234,7 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If the result is
+    /// Returns `true` if a node has named 512 holders. A node names the holders that expire first. If the result is
     /// `true`, other clients may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {

@@ -333,8 +333,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // Opens a connection if the back-off is over. Also requests it again if the driver has not seen the first
-        // request, for example because its thread was stopped.
+        // Opens a connection if the back-off is over. Also requests the connection again if the driver has not seen the
+        // first request, for example because its thread was stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);

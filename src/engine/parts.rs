@@ -140,7 +140,7 @@ impl Parts {
         }
     }
 
-    /// Removes the intent of the contender of `place`, which now has its exclusive lock. Otherwise the intent would
+    /// Removes the intent of the contender of `place`, which now has its exclusive lock. If the intent stayed, it would
     /// block readers even after the lock is released. If another program also waits, it records its own intent again
     /// when it finds readers.
     #[cold]

@@ -17,8 +17,8 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they arrived.
-//! * Entering a queue, leaving it and passing the turn on take constant time. They allocate memory only if there are
-//!   more places or waiters than ever before.
+//! * Entering a queue, leaving it and passing the turn on take constant time. The queues allocate memory only if there
+//!   are more places or waiters than ever before.
 //! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
 //!   place loses its last user.
 //!
@@ -33,9 +33,9 @@
 //!
 //! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks at the same time
 //! as other readers, unless another operation of this engine holds the resource or waits for it. A reader that follows
-//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. So all
-//! readers at the front of a queue ask together, and so does the operation behind them. A contender for the exclusive
-//! lock records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
+//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. Therefore
+//! all readers at the front of a queue ask together with the operation behind them. A contender for the exclusive lock
+//! records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
 //! contender also ask.
 //!
 //! # Permits
@@ -495,9 +495,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock. The next
-    /// operation then gets the turn. If `operation` wants a permit, the next operation gets the turn only if an
-    /// operation before it was granted its lock.
+    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock, and gives the
+    /// turn to the next operation. If `operation` wants a permit, the next operation gets the turn only if an operation
+    /// before it was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()

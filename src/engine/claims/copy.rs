@@ -5,10 +5,10 @@
 //!
 //! # Guarantees
 //!
-//! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
-//!   the key has expired, or the lock was handed over. If a connection is lost, its `SET` may still run after the node
-//!   has answered the release on another connection. The engine cannot prevent such a late `SET`, so its key then lives
-//!   until the ttl has passed.
+//! * A copy becomes [`Absent`] only when each `SET` was withdrawn or denied, the release was answered, the key has
+//!   expired, or the lock was handed over. If a connection is lost, its `SET` may still run after the node has answered
+//!   the release on another connection. The engine cannot prevent a late `SET`, so the key lives until the ttl has
+//!   passed.
 //! * A denial concerns only one `SET`. If an earlier `SET` may have left a key, the engine still releases that key.
 //!
 //! # Not here

@@ -1,8 +1,8 @@
 //! Takes a lock: makes attempts, counts the votes, and tries again.
 //!
 //! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before it sends the first
-//! byte. It sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the nodes
-//! decides. After a failed attempt, the engine releases what the attempt has locked, waits for a random time, and
+//! byte. The engine sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the
+//! nodes decides. After a failed attempt, the engine releases what the attempt has locked, waits for a random time, and
 //! begins again with a fresh token.
 
 mod answers;

@@ -2,9 +2,9 @@
 //! the other nodes.
 //!
 //! The engine asks every node for its counter floor. In the same script, a node without a floor marks itself with a
-//! nonce. The node is then in repair under this nonce, or under the nonce of another handle that came first. When the
-//! mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other
-//! nodes have a floor and the mark still exists, the node gets the largest of these floors.
+//! nonce. The node is in repair under this nonce, or under the nonce of another handle that has marked the node first.
+//! When the mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of
+//! the other nodes have a floor and the mark still exists, the node gets the largest of these floors.
 //!
 //! # Guarantees
 //!

@@ -96,8 +96,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to each of `nodes` that has lost its copy and was not sent another one, if the lock is held and was
-    /// not adopted. If a copy cannot be sent, the next extension tries again.
+    /// If the lock is held and was not adopted, sends a copy to each of `nodes` that has lost its copy and has not been
+    /// sent another one. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

@@ -4,7 +4,7 @@
 //! takes constant time.
 //!
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
-//! comes or its time has passed. From then on, the waiter's record refers to the operation, because the caller knows
+//! comes or its time has passed. Once the operation is open, the waiter's record refers to it, because the caller knows
 //! only the key of the record.
 
 use alloc::boxed::Box;

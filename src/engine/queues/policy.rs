@@ -10,10 +10,10 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it checks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
-//! During the window after split votes, the contender checks whether another client was faster. It also checks the
-//! nodes from time to time: often if nodes send no notifications, and rarely if they do. In the code, a check of this
-//! kind is a *look*. If another client holds the lock for long, or several clients hold it in succession, the contender
-//! also asks who holds it.
+//! During the window after split votes, the contender checks whether another client was faster. The contender also
+//! checks the nodes from time to time: often if nodes send no notifications, and rarely if they do. In the code, a
+//! check of this kind is a *look*. If another client holds the lock for long, or several clients hold it in succession,
+//! the contender also asks who holds it.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
 //! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
@@ -56,10 +56,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// If a contender has checked one lock for this long, each further check also asks who holds the lock. With attempts in
 /// between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
-/// its first check on, a hand-over between two programs would cost six messages instead of five. Apart from that, the
-/// constant does not affect contention: 100 ms and two seconds give the same figures. However, a contender for the
-/// exclusive lock notices readers only when it asks for the holder. With 400 ms, the contender waits for more than 2.5
-/// s if readers hold the lock for two seconds.
+/// its first check on, a hand-over between two programs would cost six messages instead of five. The constant has no
+/// other effect on contention: 100 ms and two seconds give the same figures. A contender for the exclusive lock notices
+/// readers only when it asks for the holder. With 400 ms, the contender waits for more than 2.5 s if readers hold the
+/// lock for two seconds.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before it asks that
@@ -69,7 +69,7 @@ const LOOK_SOON: Duration = Duration::from_millis(2);
 /// For each counted split, a newly arrived contender waits this many round trips longer than a contender that has
 /// waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. If the first
 /// split cost 30 round trips, two programs with one caller each and a round trip of 1 ms would have 202 hand-overs per
-/// second instead of 308. Sixteen such programs would have 366 hand-overs instead of 432.
+/// second instead of 308. With sixteen programs, there would be 366 hand-overs per second instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait, a contender no longer gives way to others. With 50 ms, the longest wait of 32 programs with a round
@@ -120,9 +120,9 @@ const BEHIND_READERS: Duration = Duration::from_millis(250);
 const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: the time of two checks and a round trip. A contender that gets the lock ends its intent.
-/// Otherwise the intent would block readers for longer than the lock itself: in a measurement with four programs of six
-/// callers and holds of 10 ms, the callers would get 440 locks in 20 s instead of 4,900. The longest wait would be 2.7
-/// s instead of 0.7 s. If a contender leaves without the lock, the intent blocks readers until it expires.
+/// Without this rule, the intent would block readers for longer than the lock itself: four programs of six callers with
+/// holds of 10 ms would get 440 locks in 20 s instead of 4,900. The longest wait would be 2.7 s instead of 0.7 s. If a
+/// contender leaves without the lock, the intent blocks readers until it expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
 /// The minimum time between two checks of nodes that send no notifications, and the minimum time for which an engine
@@ -293,8 +293,8 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// Lets other clients take the lock that this engine has released. Afterwards the contender behaves as after split
-    /// votes.
+    /// Lets other clients take the lock that this engine has released. After this pause, the contender behaves as if
+    /// the votes had been split.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -550,8 +550,8 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. This ends the row, unless these clients may hold the
-    /// lock at the same time as this engine.
+    /// Records that other clients hold the lock or ask for it. These clients end the row, unless they may hold the lock
+    /// at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);

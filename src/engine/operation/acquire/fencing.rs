@@ -14,8 +14,8 @@
 //!
 //! A node with a larger number does not count, because it may have assigned that number to an earlier lock.
 //!
-//! If a lock has an owner text, its token contains the proposed number. A node grants such a lock only if it would
-//! assign exactly that number. So a client that sees the token on a majority also knows the fencing token. A node that
+//! If a lock has an owner text, its token contains the proposed number. A node grants this lock only if it would assign
+//! exactly the proposed number. So a client that sees the token on a majority also knows the fencing token. A node that
 //! would assign another number answers with that number, and the engine repeats the attempt with the largest number.
 //!
 //! # Guarantees

@@ -3,8 +3,8 @@
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only after a refusal. The intent of a caller that waits for the exclusive lock blocks new readers, so that a series
 //! of readers cannot delay the caller for ever. From time to time, the nodes admit readers for a moment in spite of the
-//! intent. Otherwise a reader might wait for as long as earlier readers hold their locks. A node that refuses a reader
-//! reports when it will admit readers again.
+//! intent. Without this exception, a reader might wait for as long as earlier readers hold their locks. A node that
+//! refuses a reader reports when it will admit readers again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

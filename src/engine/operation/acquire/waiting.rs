@@ -109,7 +109,7 @@ impl Acquire {
     }
 
     /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. Returns [`Instant::MAX`] if too few
-    /// nodes have answered, because each attempt then counts as a try.
+    /// nodes have answered, because in this case each attempt counts as a try.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
