@@ -268,8 +268,8 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// Handles the news that `node` has joined the group. The node may have a barrier, or may report a longer ttl than
-    /// any that is known.
+    /// Handles the news that `node` has joined the group. The node may have a barrier, or may report a ttl that is
+    /// longer than all known ttls.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);

@@ -177,7 +177,7 @@ impl Keeper {
         is_at_risk.then_some(LockDue::AtRisk)
     }
 
-    /// Requests an alert for the time when the lock of `claim` has less than `left` of its validity.
+    /// Requests an alert for the time when the remaining validity of the lock of `claim` falls below `left`.
     pub(super) fn alert(
         &self,
         (key, claim): (ClaimKey, &mut Claim),
@@ -381,7 +381,7 @@ fn at_risk_from(claim: &Claim) -> Instant {
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the engine reports that a validity ends, which is one tick before its `end`, rounded down.
+/// Returns when the engine reports the end of a validity: one tick before `end`, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

@@ -184,7 +184,7 @@ impl Nodes {
     }
 
     /// Returns `true` if no node is connected, and the servers of a majority have closed their connections. Servers
-    /// usually do this when a connection was idle for too long.
+    /// usually close connections that were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {

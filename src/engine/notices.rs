@@ -34,7 +34,7 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped, and this is the number of its steps until now.
+    /// The clock of this node has been stepped this number of times in total.
     ClockStep(NodeId, u32),
     /// This node has the given number of debts.
     Debt(NodeId, usize),

@@ -4,8 +4,8 @@
 //!
 //! * Every answer that counts passes through this file. An outcome is reported in the same call in which it becomes
 //!   certain.
-//! * If an answer to one operation concerns others, for example because it shows that a lock is lost, all of them learn
-//!   of it in the same call.
+//! * If an answer to one operation also concerns other operations, for example because a lock is lost, all of them
+//!   learn of the answer in the same call.
 
 mod changes;
 

@@ -338,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes each contender also ask the nodes that send no notifications, the next time that it wakes up.
+    /// Makes each contender also ask the nodes that send no notifications when it next wakes up.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -573,8 +573,7 @@ impl Queues {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Returns `true` if the contender of `place` waits for readers to release their locks, or has waited for this
-    /// until now.
+    /// Returns `true` if the contender of `place` waits, or has waited until now, for readers to release their locks.
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
         wait.is_some_and(|wait| wait.is_behind_readers(now))

@@ -356,7 +356,7 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes the contender ask, at the time `at`, the nodes where it is no longer registered.
+    /// Plans a check at `at` of the nodes where the contender is no longer registered.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
@@ -558,8 +558,8 @@ impl Row {
     }
 
     /// Returns `true` if the engine must give way to others before its next caller gets the lock. In this case, also
-    /// begins a new row. `lone` means that the next caller has just come back to the lock. If the engine has recently
-    /// competed with other clients, it gives way to them each time a caller comes back.
+    /// begins a new row. `lone` means that the next caller has just asked for the lock again. If the engine has
+    /// recently competed with other clients, it gives way to them each time a caller asks again.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

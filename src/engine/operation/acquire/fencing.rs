@@ -50,7 +50,7 @@ use crate::resource::name_number;
 pub(in crate::engine) struct Fencing {
     /// Whether the acquisition wants a fencing token.
     pub(super) is_wanted: bool,
-    /// The lock's own owner, or `None` for the owner of the handle.
+    /// The owner text of this lock, or `None` if the lock has the owner text of the handle.
     pub(super) owner: Option<Owner>,
     proposal: u64,
     /// The number that each node has returned in this attempt. Zero means that the node has returned no number.
