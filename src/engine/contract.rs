@@ -442,8 +442,8 @@ pub struct NodeStatus {
     /// The number of releases that wait for a connection, for room on it, or for another try.
     pub debts: usize,
     /// The number of times this handle has seen the node's wall clock step by more than the allowed drift. Keys expire
-    /// by the server's wall clock, so a lock may have ended early on this node. See
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// by the server's wall clock, so a lock may have ended early on this node.
+    /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
     /// Whether the server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,

@@ -286,7 +286,8 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if `node` refused the `SET` because of a key of this engine whose release is being repaired.
+    /// Returns `true` if `node` refused the `SET` because of a key of this engine, whose release the engine is
+    /// retrying.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();

@@ -535,7 +535,7 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine itself has begun this operation. No caller waits for its outcome, so the operation
+    /// Returns `true` if the engine itself has begun this operation. No caller waits for the outcome, so the operation
     /// ends without an event as soon as the outcome is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))

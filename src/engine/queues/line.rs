@@ -179,7 +179,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the open operation to which `key` leads, whether or not it has waited.
+    /// Returns the open operation of the caller with this `key`, whether or not the operation has waited.
     pub(in crate::engine) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
         let Some(waiter) = key.waiter() else {
             return Some(key);

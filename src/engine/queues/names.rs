@@ -2,9 +2,8 @@
 //!
 //! The table uses open addressing with linear probing. A removal closes the gap instead of leaving a marker
 //! (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of
-//! the hashes. To grow, the table therefore only reads and writes its slots once, from front to back. Growing is so
-//! cheap that each step makes the table larger by only an eighth. The table does not store names, so the caller compares
-//! them.
+//! the hashes. Therefore the table grows in one pass over its slots, from front to back. Growing is so cheap that each
+//! step makes the table larger by only an eighth. The table does not store names, so the caller compares them.
 //!
 //! # Guarantees
 //!

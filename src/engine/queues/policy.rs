@@ -26,7 +26,7 @@
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
 //! learn of the release. So an engine gives way to others for a moment after a [`Row`] of its own locks. An engine that
-//! has recently competed with other clients gives way to them often. Any other engine does so rarely, but still from
+//! has recently competed with other clients gives way to them often. Any other engine gives way rarely, but still from
 //! time to time, because it may not notice other clients.
 //!
 //! The comment on each constant gives the reason for its value. The figures come from the simulator
@@ -79,7 +79,7 @@ const OLD: Duration = Duration::from_millis(100);
 /// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
 /// the operating system must schedule the other programs. Without the tick, a hand-over takes one more message if the
 /// round trip is 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages.
-/// With a single tick it would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
+/// With a single tick, a hand-over would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted any of this many consecutive attempts, and the key changes more than once per [`ROW`], a
@@ -340,7 +340,7 @@ impl Wait {
         });
     }
 
-    /// Returns the rest of the random delay after the latest attempt.
+    /// Returns the remaining random delay after the latest attempt.
     pub(in crate::engine) fn delay_left(&self, now: Instant) -> Duration {
         self.delay.saturating_since(now)
     }
