@@ -194,7 +194,7 @@ pub enum Input<'a> {
     Disconnected {
         /// The node of the ended connection.
         node: NodeId,
-        /// The reason for the end.
+        /// Why the connection has ended or could not be opened.
         reason: LinkError,
     },
     /// Bytes have arrived on the probe that [`Output::Probe`] requested. After this input, the engine asks the driver

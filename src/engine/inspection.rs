@@ -159,7 +159,7 @@ pub enum Found {
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
-        /// A number for the token. Copies with the same number come from one attempt.
+        /// A number that stands for the token. Copies with the same number come from one attempt.
         token: usize,
         /// The remaining time of the key.
         left: Duration,

@@ -444,8 +444,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count. `outcome` is the reason why it does not count. `first` says
-    /// whether the node's answers counted until now.
+    /// Handles an `answer` of `node` that does not count. `outcome` is the reason why the answer does not count.
+    /// `first` says whether the node's answers counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,

@@ -48,10 +48,10 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::belief::{Belief, Wants};
 
-/// The minimum time between two checks by a contender that gets notifications. The actual time is up to twice as long.
-/// No push reports a `SWAPDB`, so without this check a contender that gets notifications would wait until its call
-/// ends. At this rate, a contender checks each node once in three seconds. The constant does not affect contention:
-/// half a second and eight seconds give the same figures.
+/// The minimum time between two checks by a contender that gets notifications. The actual time between two checks is up
+/// to twice as long. No push reports a `SWAPDB`, so without this check a contender that gets notifications would wait
+/// until its call ends. At this rate, a contender checks each node once in three seconds. The constant does not affect
+/// contention: half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// If a contender has checked one lock for this long, each further check also asks who holds the lock. With attempts in
