@@ -175,10 +175,10 @@ pub enum Event {
         /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// A lock has less validity left than a caller's limit: see [`alert_below`](crate::engine::Engine::alert_below). The
-    /// engine reports this event once for each call of `alert_below`. A timer triggers the report, which therefore comes
-    /// even if every node is silent. The report never comes after the lock was released, handed over or reported as
-    /// lost.
+    /// A lock has less validity left than a caller's limit: see [`alert_below`](crate::engine::Engine::alert_below).
+    /// The engine reports this event once for each call of `alert_below`. A timer triggers the report, which therefore
+    /// comes even if every node is silent. The report never comes after the lock was released, handed over or reported
+    /// as lost.
     AtRisk {
         /// The lock at risk.
         lock: LockId,
