@@ -17,7 +17,7 @@ pub(super) enum Alarm {
     Lines,
     /// Retries the releases that a node has refused.
     Debts(NodeId),
-    /// Checks the counter floors, if a node has none.
+    /// Checks the counter floors, if a node has no floor.
     Floors,
     /// Wakes an operation that must act.
     Operation(OperationKey),

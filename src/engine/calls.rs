@@ -290,7 +290,7 @@ impl Engine {
         self.work.cancel(now, round);
     }
 
-    /// Adds to `report` the names that the operation `round` is about.
+    /// Adds the names of the resources of the operation `round` to `report`.
     #[cfg(feature = "std")]
     pub(crate) fn about(
         &mut self,
@@ -560,8 +560,8 @@ impl Engine {
     ///
     /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
     /// tokens until they receive different seeds. The driver of this crate passes random bytes from the operating
-    /// system before it opens a connection. This is early enough, because a restored copy has lost its connections, and
-    /// takes no lock before it has opened new ones.
+    /// system before it opens a connection. This time is early enough: a restored machine has lost its connections, so
+    /// it must open new ones before it can take a lock.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {

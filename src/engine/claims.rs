@@ -47,7 +47,7 @@ pub(super) struct Claims {
     /// Buffers for names and tokens. A lock keeps its buffer until it ends, so these buffers are smaller than buffers
     /// for commands.
     pub(super) spares: Pool<Spare>,
-    /// Buffers for names alone.
+    /// Buffers for names without tokens.
     pub(super) buffers: Pool<Vec<u8>>,
     /// Buffers for commands.
     commands: Pool<Vec<u8>>,

@@ -194,11 +194,11 @@ pub enum Input<'a> {
     Disconnected {
         /// The node of the ended connection.
         node: NodeId,
-        /// The reason for the end.
+        /// Why the connection has ended or could not be opened.
         reason: LinkError,
     },
-    /// Bytes have arrived on the probe that [`Output::Probe`] requested. The engine then asks the driver to close the
-    /// probe.
+    /// Bytes have arrived on the probe that [`Output::Probe`] requested. After this input, the engine asks the driver
+    /// to close the probe.
     Probed {
         /// The node that was probed.
         node: NodeId,
@@ -210,7 +210,7 @@ pub enum Input<'a> {
 
 /// The next action that the driver must take. Pass in every input of one turn, then poll until the result is `None`.
 ///
-/// `Debug` shows only the number of bytes, because the bytes may be credentials and tokens.
+/// `Debug` shows only the number of bytes, because the bytes may contain credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
@@ -238,8 +238,9 @@ pub enum Output<'a> {
         node: NodeId,
     },
     /// Open a probe, which is a second connection. The first connection stays as it is. When the probe is up, write
-    /// these bytes and nothing else. When bytes arrive on the probe, report [`Input::Probed`]. If the probe cannot be
-    /// opened or ends, close it and report nothing. If a probe to this node is already open, close the old probe first.
+    /// these bytes and nothing else. When bytes arrive on the probe, report [`Input::Probed`]. If the probe fails to
+    /// open or is closed, drop it and report nothing. If a probe to this node is already open, close the old probe
+    /// first.
     Probe {
         /// The node to probe.
         node: NodeId,
@@ -389,7 +390,7 @@ impl fmt::Debug for Wake {
 pub enum Cause {
     /// The engine has outputs that the driver must poll.
     Output,
-    /// A connection must be opened again, or takes too long to open.
+    /// A connection is due to be opened again, or takes too long to open.
     Connection,
     /// A node is silent although it has commands to answer.
     Silence,
@@ -401,9 +402,9 @@ pub enum Cause {
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A kept lock must be extended or checked, or is at risk.
+    /// A kept lock is due for an extension or a check, or has become at risk.
     Extension,
-    /// A release that is a debt must be sent again, or its key has expired.
+    /// A debt is due to be sent again, or its key has expired.
     Debt,
     /// A repair of a node's counter floor may now be possible.
     Repair,
@@ -440,8 +441,8 @@ pub struct NodeStatus {
     pub in_flight: usize,
     /// The number of releases that wait for a connection, for room on it, or for another try.
     pub debts: usize,
-    /// How often this handle has seen the node's wall clock step by more than the drift that locks allow for. Keys
-    /// expire by the server's wall clock, so a lock may have ended early on this node.
+    /// The number of times this handle has seen the node's wall clock step by more than the allowed drift. Keys expire
+    /// by the server's wall clock, so a lock may have ended early on this node.
     /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
     /// Whether the server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.

@@ -48,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// Records that the driver did not read for a while before `now`. The next answers then arrive late, so their
+    /// Records that the driver did not read for a while before `now`. The driver reads the next answers late, so their
     /// delays say nothing about round trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
@@ -268,8 +268,8 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// Handles the news that `node` has joined the group. The node may have a barrier, or may report a longer ttl than
-    /// any that is known.
+    /// Handles the news that `node` has joined the group. The node may have a barrier, or may report a ttl that is
+    /// longer than all known ttls.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);
@@ -295,8 +295,8 @@ impl Engine {
 
     // ----- nodes that may have lost locks ---------------------------------------------------
 
-    /// Handles an error that shows that a server is loading its data or is a replica. Such a server may have lost its
-    /// locks. Every node that is connected to this server must repeat the handshake, and is then quarantined.
+    /// Handles an error that shows that a server is loading its data or is a replica, so it may have lost its locks.
+    /// Every node that is connected to this server must repeat the handshake, and is then quarantined.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
@@ -330,8 +330,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.work.parts.nodes.close(node);
-        // The operations must learn that the node belongs to another group before they lose the node. Otherwise the
-        // operations would plan an attempt that cannot succeed.
+        // The operations must learn that the node belongs to another group before they learn that its connection is
+        // lost. Otherwise the operations would plan an attempt that cannot succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherGroup { .. })) {
             self.work.open_all();
             self.work
@@ -340,8 +340,8 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// Handles the loss of a connection. Open questions to the node get no answer, and locks that unanswered commands
-    /// may have taken become debts.
+    /// Handles the loss of a connection. Open questions to the node end without an answer. If an unanswered command may
+    /// have taken a lock, the engine must release this lock later.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;

@@ -1,7 +1,7 @@
 //! Fencing tokens: the proposal for the next token, and the nodes that have lost their counter floor.
 //!
-//! The proposal is the time in microseconds, or the largest number seen plus one, whichever is larger. The counters of
-//! all nodes then jump to the same number, so one round trip is enough.
+//! The proposal is the time in microseconds, or the largest number seen plus one, whichever is larger. With this
+//! proposal, the counters of all nodes jump to the same number, so one round trip is enough.
 //!
 //! # Guarantees
 //!
@@ -12,8 +12,8 @@
 //!
 //! # Not here
 //!
-//! The repair of a floor is in [`operation::repair`](super::operation::repair). The nodes refuse fenced locks on their
-//! own while they have no floor. This file decides only when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
+//! locks by itself. This file decides only when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -111,7 +111,7 @@ impl Fencing {
         }
     }
 
-    /// Records that the repair of `node` failed, because its floor is no longer in repair under the known nonce. Does
+    /// Records that the repair of `node` failed, because the node no longer has the mark with the known nonce. Does
     /// nothing if the node has reported a floor since then.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {
@@ -169,7 +169,7 @@ impl Fencing {
         }
     }
 
-    /// Handles the timer: checks the floors if a node has none.
+    /// Handles the timer: checks the floors if a node has no floor.
     #[cold]
     pub(super) fn due(&mut self, news: &mut VecDeque<News>) {
         self.timer = None;

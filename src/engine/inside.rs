@@ -12,8 +12,8 @@ pub fn all_open(engine: &Engine) -> Load {
 
 /// Returns the steps of the open transaction at `node`, in order. Some commands in a transaction do not name their
 /// lock, so a test oracle uses this function to find it. Each item contains the kind of work, the resources, the token,
-/// the new ttl in milliseconds, the number of commands between `MULTI` and `EXEC`, a number for the asker, and whether
-/// the asker still wants the work.
+/// the new ttl in milliseconds, the number of commands between `MULTI` and `EXEC`, the number of the question, and
+/// whether the result is still wanted.
 #[must_use]
 #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
 pub fn open_work(
@@ -35,8 +35,8 @@ pub fn open_work(
     .collect()
 }
 
-/// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the asker. A
-/// test oracle uses this function to learn when each job was requested.
+/// Returns the jobs that wait until the transaction at `node` ends: the kind, the token, and the number of the
+/// question. A test oracle uses this function to learn when each job was requested.
 pub fn waiting_work(
     engine: &Engine,
     node: NodeId,

@@ -36,12 +36,13 @@ pub struct Inspection {
 #[non_exhaustive]
 pub struct Holder {
     /// The owner text of the lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of the holder's handle
-    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither has an owner text. A client can write
-    /// any text as its owner. The text is also empty if the token looks like a token of another library.
+    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither the lock nor the handle has an owner
+    /// text. A client can write any text as its owner. The text is also empty if the token looks like a token of
+    /// another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps the holder's token. Until this time has passed,
-    /// no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the keys have
-    /// no expiry, and zero if they may have expired by now.
+    /// The minimum time for which a majority of the nodes will still keep the holder's token. Until this time has
+    /// passed, no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the
+    /// keys have no expiry, and zero if they may have expired by now.
     ///
     /// If the holder uses a [lock delay](crate::Builder::lock_delay), its validity ends earlier by this delay. The
     /// nodes do not know the delay, so this handle does not know it either.
@@ -51,7 +52,7 @@ pub struct Holder {
     /// The kind of the holder's lock.
     pub kind: HolderKind,
     /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
-    /// random token of such a lock contains the fencing token, so the two always belong together.
+    /// random token contains the fencing token, so the two always belong together.
     ///
     /// If an earlier inspection has shown a larger fencing token, the holder shown here has lost its lock, but has not
     /// noticed the loss yet.
@@ -158,7 +159,7 @@ pub enum Found {
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
-        /// A number for the token. Copies with the same number come from one attempt.
+        /// A number that stands for the token. Copies with the same number come from one attempt.
         token: usize,
         /// The remaining time of the key.
         left: Duration,
@@ -233,7 +234,7 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If the result is
+    /// Returns `true` if a node has named 512 holders. A node names the holders that expire first. If the result is
     /// `true`, other clients may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {

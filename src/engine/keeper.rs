@@ -11,7 +11,7 @@
 //!   the locks were taken. The keys may also have expired on the node because they could not be extended. An extension
 //!   shows whether the node still has the lock. If the node does not have the lock, a second extension follows
 //!   immediately and sends a copy (`operation::top_up`). The keeper also extends locks whose last extension has failed,
-//!   because this node may complete their majority.
+//!   because the reconnected node may complete a majority.
 //! * An extension has found that a node does not have the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
@@ -62,7 +62,7 @@ pub(super) struct Keeper {
     forgetful: NodeSet,
     /// The index of the claim where the search continues.
     next: usize,
-    /// The voters for locks that another engine took and this engine keeps. Such locks are rare.
+    /// The voters for locks that another engine took and this engine keeps. Few locks come from another engine.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }
@@ -123,8 +123,8 @@ impl Keeper {
     /// Returns the nodes of `all` whose confirmation counts when the kept lock of `claim` is extended.
     ///
     /// If another engine took the lock, a node counts only if it had the lock at the handover. On the other nodes, a
-    /// `SET` of the first engine may still be unanswered. The first engine sends a release behind this `SET`, and the
-    /// release would delete the extended key.
+    /// `SET` of the previous engine may still be unanswered. The previous engine sends a release after this `SET`, and
+    /// the release would delete the extended key.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -177,7 +177,7 @@ impl Keeper {
         is_at_risk.then_some(LockDue::AtRisk)
     }
 
-    /// Requests an alert for the time when the lock of `claim` has less than `left` of its validity.
+    /// Requests an alert for the time when the remaining validity of the lock of `claim` falls below `left`.
     pub(super) fn alert(
         &self,
         (key, claim): (ClaimKey, &mut Claim),
@@ -292,7 +292,8 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Limits the pace of early extensions, so that a key that stays missing does not cause one after another.
+        // Limits the rate of early extensions, because a key that stays missing could otherwise cause one extension
+        // after another.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
@@ -380,7 +381,7 @@ fn at_risk_from(claim: &Claim) -> Instant {
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the engine reports that a validity ends, which is one tick before its `end`, rounded down.
+/// Returns when the engine reports the end of a validity: one tick before `end`, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

@@ -142,7 +142,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Creates an engine for the nodes of `config`. The engine then asks the driver to connect to all of these nodes.
+    /// Creates an engine for the nodes of `config`. After this call, the engine asks the driver to connect to all of
+    /// these nodes.
     ///
     /// All random choices, including the tokens, depend on `seed`. Except in tests, the seed must be secret and unique.
     /// `start` is the current time.

@@ -155,8 +155,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes whose copies are older
-    /// than any step of their clock.
+    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes that got the token before
+    /// any step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             let until = self[node].trust.kept_until_about(now, sure.contains(node));
@@ -183,7 +183,7 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if no node is connected because the servers of a majority have closed their connections. Servers
+    /// Returns `true` if no node is connected, and the servers of a majority have closed their connections. Servers
     /// usually close connections that were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
@@ -253,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until then, the
-    /// driver's reports are about an earlier connection.
+    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. While the result is
+    /// `false`, the driver's reports are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -333,8 +333,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // Opens a connection if the back-off is over. Also requests it again if the driver has not seen the first
-        // request, for example because its thread was stopped.
+        // Opens a connection if the back-off is over. Also requests the connection again if the driver has not seen the
+        // first request, for example because its thread was stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -383,8 +383,8 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Sets the timers of the nodes that have commands to answer. The driver must have read everything that had
-    /// arrived.
+    /// Sets the timers of the nodes that have commands to answer. Before this call, the driver must read all bytes that
+    /// have arrived.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
@@ -393,7 +393,7 @@ impl Nodes {
 
     /// Sets the silence timer of `node` if the node has commands to answer. An answer does not cancel the timer, so
     /// that steady traffic does not touch the timer wheel. When the timer fires, the engine checks for silence again. A
-    /// timer that is still set for an earlier silence is set again only if it would fire too late.
+    /// timer from an earlier silence is set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {

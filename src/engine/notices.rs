@@ -3,8 +3,8 @@
 //!
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
-//! compares the state of each node with the last notices about the node, and queues the changes. If a change is undone
-//! between two calls, no notice is queued.
+//! compares the state of each node with the last notices about the node, and queues a notice for each change. If a
+//! change is undone between two calls, no notice is queued.
 //!
 //! # Guarantees
 //!
@@ -34,7 +34,7 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped. The number counts all steps of this clock.
+    /// The clock of this node has been stepped this number of times in total.
     ClockStep(NodeId, u32),
     /// This node has the given number of debts.
     Debt(NodeId, usize),
@@ -120,7 +120,7 @@ impl Notices {
         }
     }
 
-    /// Queues the changes of the nodes since the last call.
+    /// Queues a notice for each change of a node since the last call.
     pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
         for (node, told) in nodes.ids().zip(&mut self.nodes) {
             told.look(now, node, &nodes[node], &mut self.queue);
@@ -129,7 +129,7 @@ impl Notices {
 }
 
 impl Told {
-    /// Queues the changes of `node`, whose state at `now` is in `there`.
+    /// Queues a notice for each change in `there`, the state of `node` at `now`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
         if let Some(run_id) = there
             .handshake

@@ -2,10 +2,10 @@
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes through this file. A verdict is reported in the same call in which it becomes
+//! * Every answer that counts passes through this file. An outcome is reported in the same call in which it becomes
 //!   certain.
-//! * If an answer to one operation concerns others, for example because it shows that a lock is lost, all of them learn
-//!   of it in the same call.
+//! * If an answer to one operation also concerns other operations, for example because a lock is lost, all of them
+//!   learn of the answer in the same call.
 
 mod changes;
 
@@ -271,7 +271,7 @@ impl Operations {
         }
     }
 
-    /// Adds to `report` the names that `round` is about.
+    /// Adds the names of the resources of `round` to `report`.
     #[cfg(feature = "std")]
     #[cold]
     pub(super) fn about(
@@ -324,7 +324,7 @@ impl Operations {
         }
     }
 
-    // ----- verdicts that concern other operations ---------------------------------------------
+    // ----- effects on other operations --------------------------------------------------------
 
     /// Passes the operation of `key` to `act`, if the operation is still open. If a majority has lost the operation's
     /// lock, also ends the other questions about the lock, and releases its remaining copies or keeps them for the lock
@@ -345,9 +345,9 @@ impl Operations {
         }
     }
 
-    /// Wakes operations whose turn has come because of other operations, for example an operation that may ask at the
-    /// same time as a reader. Without this call, such operations would wait until some other operation ends, or end
-    /// before they know that their turn has come.
+    /// Wakes operations whose turn has come because of what other operations did. For example, an operation may ask as
+    /// soon as the reader in front of it asks. Without this call, an operation's turn would begin only when some other
+    /// operation ends.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -409,7 +409,7 @@ impl Operations {
     }
 
     /// Ends the open questions about the lock of `claim` without a result, because the lock has ended, or was released
-    /// or handed over. The callers of the questions get this verdict.
+    /// or handed over. The callers of these questions receive `verdict` as their outcome.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -444,8 +444,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count. `outcome` is the reason. `first` says whether the node's
-    /// answers counted until now.
+    /// Handles an `answer` of `node` that does not count. `outcome` is the reason why the answer does not count.
+    /// `first` says whether the node's answers counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,

@@ -24,8 +24,8 @@ pub enum OperatorError {
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// Another program has written the keys, so nothing was changed. If the keys have no expiry ([`Holder::valid_for`]
-    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. Otherwise their value is longer than any token,
-    /// and this handle does not know the full value.
+    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. If the keys have an expiry, their value is longer
+    /// than any token, and this handle does not know the full value.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX

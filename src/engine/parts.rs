@@ -108,8 +108,8 @@ impl Parts {
         }
     }
 
-    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Because of an
-    /// unconfirmed extension, some keys of the lock may last longer than the lock shows.
+    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Some keys may
+    /// expire later than `entry` says, because of an extension without an answer.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -140,7 +140,7 @@ impl Parts {
         }
     }
 
-    /// Removes the intent of the contender of `place`, which now has its exclusive lock. Otherwise the intent would
+    /// Removes the intent of the contender of `place`, which now has its exclusive lock. If the intent stayed, it would
     /// block readers even after the lock is released. If another program also waits, it records its own intent again
     /// when it finds readers.
     #[cold]
@@ -257,7 +257,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation that does not know yet that its turn has come.
+    /// Returns the next operation whose turn has come, but which was not woken yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;

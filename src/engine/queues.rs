@@ -17,7 +17,7 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they arrived.
-//! * Entering a queue, leaving it and passing the turn on take constant time. These operations allocate only if there
+//! * Entering a queue, leaving it and passing the turn on take constant time. The queues allocate memory only if there
 //!   are more places or waiters than ever before.
 //! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
 //!   place loses its last user.
@@ -25,17 +25,17 @@
 //! # Sets
 //!
 //! An operation that wants several resources, called a set, gets all of them or none. A set waits in the queue of each
-//! resource, and enters all queues in one step. Two sets therefore have the same order in every shared queue, and
-//! cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind the
-//! set wait. The set asks the nodes as soon as it is the contender of all its names.
+//! resource, and enters all queues in one step. Two sets therefore have the same order in every queue that they share,
+//! and cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind
+//! the set wait. The set asks the nodes as soon as it is the contender of all its names.
 //!
 //! # Readers
 //!
 //! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks at the same time
 //! as other readers, unless another operation of this engine holds the resource or waits for it. A reader that follows
-//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. So all
-//! readers at the front of a queue ask together, and so does the operation behind them. A contender for the exclusive
-//! lock records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
+//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. Therefore
+//! all readers at the front of a queue ask together with the operation behind them. A contender for the exclusive lock
+//! records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
 //! contender also ask.
 //!
 //! # Permits
@@ -90,8 +90,8 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The contenders that do not know yet that their turn has come. If a contender must first let other programs take
-    /// the lock, its place is stored too.
+    /// The contenders whose turn has come, but which were not woken yet. If a contender must first let other programs
+    /// take the lock, its place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -338,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes each contender also ask the nodes that send no notifications, the next time that it wakes up.
+    /// Makes each contender also ask the nodes that send no notifications when it next wakes up.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -383,8 +383,8 @@ impl Queues {
     // ----- operations -------------------------------------------------------------------------
 
     /// Makes `operation`, which has entered `key`, the contender if the place has no contender, no holder and no queue.
-    /// Returns `false` if the operation must wait for its turn. The operation must not overtake the queue, because a
-    /// set would then have a different order here than at its other places.
+    /// Returns `false` if the operation must wait for its turn. No operation may overtake the queue, because the order
+    /// of two sets must be the same at each place that they share.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -495,9 +495,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock. The next
-    /// operation then gets the turn. If `operation` wants a permit, the next operation gets the turn only if an
-    /// operation before it was granted its lock.
+    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock, and gives the
+    /// turn to the next operation. If `operation` wants a permit, the next operation gets the turn only if an operation
+    /// before it was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -573,8 +573,7 @@ impl Queues {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Returns `true` if the contender of `place` waits for readers to release their locks, or has waited for this
-    /// until now.
+    /// Returns `true` if the contender of `place` waits, or has waited until now, for readers to release their locks.
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
         wait.is_some_and(|wait| wait.is_behind_readers(now))
@@ -642,14 +641,14 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if a contender does not know yet that its turn has come.
+    /// Returns `true` if the turn of any contender has come, but the contender was not woken yet.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender that does not know yet that its turn has come. If the contender must first let other
-    /// programs take the lock, also returns its place.
+    /// Returns the next contender whose turn has come, but which was not woken yet. If the contender must first let
+    /// other programs take the lock, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()

@@ -11,8 +11,8 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The minimum delay between two attempts. A shorter delay could end while the engine still handles the same input.
-/// Attempts that fail immediately could then follow each other for ever.
+/// The minimum delay between two attempts. A shorter delay could end while the engine still handles the same input, so
+/// attempts that fail immediately could follow each other for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
@@ -79,8 +79,7 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` stops waiting. By then, the call could have made this number of
-    /// tries.
+    /// Returns when a call that began at `started` stops waiting: after `tries` times the longest random delay.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;

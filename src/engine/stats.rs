@@ -169,8 +169,8 @@ outcomes! {
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer, the time since its command was ready to be written. The histogram includes handshakes. It omits
-    /// answers that this program may have read late.
+    /// For each answer, the time since its command was ready to be written. The histogram includes handshakes. The
+    /// histogram omits answers that this program may have read late.
     pub latency: Histogram,
 }
 

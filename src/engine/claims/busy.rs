@@ -1,13 +1,14 @@
-//! The part of a claim that does not exist while the claim rests.
+//! The part of a claim that does not exist while the claim is idle.
 //!
-//! A claim rests while its lock is held and kept, and nothing else happens: no operation in this handle wants the lock,
-//! every node has answered, and no question about the claim is open. A handle may keep many locks, and most of their
-//! claims rest most of the time. A resting claim needs only the memory of the `Claim` itself.
+//! A claim is idle while its lock is held and kept, and nothing else happens: no operation in this handle wants the
+//! lock, every node has answered, and no question about the claim is open. A handle may keep many locks, and most of
+//! their claims are idle most of the time. An idle claim needs only the memory of the `Claim` itself.
 //!
 //! # Not here
 //!
-//! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim may rest: they call it whenever some work on
-//! the claim has ended. If a caller forgets to call `rest`, the claim only uses more memory until its next extension.
+//! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim may become idle: they call this method whenever
+//! some work on the claim has ended. If a caller forgets to call `rest`, the claim only uses more memory until its next
+//! extension.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -25,7 +26,7 @@ use super::copies::Copies;
 #[repr(C, align(64))]
 pub(crate) struct Busy {
     /// The longest time for which a node was asked to keep the key: the ttl plus the lock delay. The entry stores this
-    /// time while the claim rests.
+    /// time while the claim is idle.
     pub(crate) life: Duration,
     pub(crate) stage: Stage,
     pub(crate) copies: Copies,
@@ -100,14 +101,14 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of a resting claim, except for the fields `copies` and `life`. The claim itself stores the values
-    /// of these two fields.
+    /// The busy part of an idle claim, except for the fields `copies` and `life`. The claim itself stores the values of
+    /// these two fields.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
     };
 
-    /// Builds the busy part of a claim that has rested. All nodes that may have the token have confirmed it.
+    /// Builds the busy part of a claim that was idle. All nodes that may have the token have confirmed it.
     pub(super) fn woken(nodes: NodeSet, life: Duration) -> Self {
         Self {
             copies: Copies::on(nodes),

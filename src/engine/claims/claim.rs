@@ -33,17 +33,17 @@ pub(crate) struct Claim {
     /// The name and token of the claim, shared with its lock.
     pub(crate) entry: Entry,
     /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. This set remains known
-    /// while the claim rests.
+    /// while the claim is idle.
     pub(crate) may_hold: NodeSet,
     /// The time at which all copies with a known expiry have expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
     /// `Some` if this engine extends the lock automatically.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted, or [`Instant::MAX`] if neither happened or the lock was adopted only to
-    /// release it.
+    /// When the caller began to hold the lock. The value is [`Instant::MAX`] if no caller has held the lock, or if the
+    /// lock was adopted only to release it.
     since: Instant,
-    /// The busy part of the claim, or `None` while the claim rests.
+    /// The busy part of the claim, or `None` while the claim is idle.
     pub(in crate::engine) busy: Option<Box<Busy>>,
 }
 
@@ -63,14 +63,14 @@ impl Claim {
 
     // ----- the busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead,
-    /// because the resting claim itself stores these values.
+    /// Returns the busy part. While the claim is idle, use [`copies`](Self::copies) and [`life`](Self::life) instead,
+    /// because the claim itself stores these values.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         self.busy.as_deref().unwrap_or(&Busy::REST)
     }
 
-    /// Like [`busy`](Self::busy), but mutable. The call wakes a resting claim.
+    /// Like [`busy`](Self::busy), but mutable. The call creates the busy part of an idle claim.
     #[inline]
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
@@ -86,8 +86,7 @@ impl Claim {
         self.busy.insert(busy.placed(memory))
     }
 
-    /// Lets the claim rest if no work on it is open. If the claim rests from now on, returns the memory of its busy
-    /// part.
+    /// Makes the claim idle if no work on it is open. If the claim becomes idle, returns the memory of its busy part.
     pub(super) fn rest(&mut self) -> Option<Box<Busy>> {
         self.kept.as_ref()?;
         let mut rest = Busy::woken(self.may_hold, self.life());
@@ -171,8 +170,8 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Returns the nodes that are known to have the token. The lock may depend on any of them, even if an earlier `SET`
-    /// may still run there.
+    /// Returns the nodes that are known to have the token. The lock may depend on any of these nodes, even if an
+    /// earlier `SET` may still run on it.
     pub(super) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
         self.may_hold.filter(|node| {

@@ -24,7 +24,7 @@ pub(crate) struct Copies {
     /// token are left out.
     pub(crate) confirmed: NodeSet,
     /// The nodes that got the token before any step of their clocks, or whose answers have counted since then. When
-    /// such a node granted the token, no clock step can have ended another client's key early.
+    /// these nodes granted the token, no clock step can have ended another client's key early.
     pub(crate) sure: NodeSet,
     /// The nodes that may have run an extension whose answer has not arrived and may never arrive. The engine does not
     /// know when the keys on these nodes expire.

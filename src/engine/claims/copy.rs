@@ -5,10 +5,10 @@
 //!
 //! # Guarantees
 //!
-//! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
-//!   the key has expired, or the lock was handed over. If a connection is lost, its `SET` may still run after the node
-//!   has answered the release on another connection. The engine cannot prevent such a late `SET`, so its key then lives
-//!   until the ttl has passed.
+//! * A copy becomes [`Absent`] only when each `SET` was withdrawn or denied, the release was answered, the key has
+//!   expired, or the lock was handed over. If a connection is lost, its `SET` may still run after the node has answered
+//!   the release on another connection. The engine cannot prevent a late `SET`, so the key lives until the ttl has
+//!   passed.
 //! * A denial concerns only one `SET`. If an earlier `SET` may have left a key, the engine still releases that key.
 //!
 //! # Not here
@@ -64,8 +64,7 @@ pub(crate) enum Event {
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is a debt, because it cannot be sent now, was refused or proved nothing, or because its answer was
-    /// lost.
+    /// The release is a debt, because it cannot be sent now, was refused, or its answer was lost or proves nothing.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
@@ -81,8 +80,8 @@ use self::Copy::{
 impl Copy {
     /// Returns the state after `event`. Returns `None` if the event cannot happen in this state.
     ///
-    /// In `StandsLost`, `ReleasingLost` and `OwedLost`, the state does not show whether a `SET` is still unanswered.
-    /// The answer to such a `SET` changes nothing, nor does a late answer to a question.
+    /// The states `StandsLost`, `ReleasingLost` and `OwedLost` do not show whether a `SET` is still unanswered. In
+    /// these states, the answer to a `SET` changes nothing, and neither does a late answer to a question.
     #[inline(always)]
     pub(super) fn after(self, event: Event) -> Option<Self> {
         Some(match (event, self) {
@@ -132,8 +131,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be
-    /// unanswered after a lost `SET`: see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. If the answer to an earlier `SET` is lost, the result may
+    /// be `false` although another `SET` is unanswered: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

@@ -149,8 +149,8 @@ impl ClaimsAt<'_> {
                 self.defer(node, key);
                 return operation;
             } else if operation.is_some() {
-                // The operation that waits for this release may fail after the claim has ended. Its error then needs
-                // the name of the resource.
+                // The operation that waits for this release may fail after the claim has ended, and its error needs the
+                // name of the resource.
                 note_name(&mut self.claims.ended, key, &claim.entry);
             }
         }
@@ -266,8 +266,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// Keeps the claim of `key`, whose lock has ended without a release, until the keys have expired. A late release
-    /// then goes to the nodes that may still have the keys. Withdraws `SET`s that still wait for room.
+    /// Keeps the claim of `key`, whose lock has ended without a release, until the keys have expired. If a release
+    /// comes late, it goes to the nodes that may still have the keys. Withdraws `SET`s that still wait for room.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());
         let Some(claim) = self.claims.get_mut(key).must() else {

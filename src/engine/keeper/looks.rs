@@ -3,8 +3,8 @@
 //! An extension also asks each node to report the next change of the keys. When a client writes a key, the server ends
 //! the client's registration for the key. So the extension reads the keys after its own write, which registers the
 //! client again. If a node reports a change, the engine *checks* the lock, which means that it extends the lock
-//! immediately. The code calls such a check a *look*. If the keys of a lock are deleted, the holder learns two round
-//! trips later that the lock has ended.
+//! immediately. In the code, a check of this kind is a *look*. If the keys of a lock are deleted, the holder learns two
+//! round trips later that the lock has ended.
 //!
 //! A lock is *watched* as soon as it is kept, if there is room for its keys. The first check comes 50 ms later and
 //! registers the keys. The registrations end with their connection, so each new connection causes a check.

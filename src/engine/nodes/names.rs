@@ -1,5 +1,5 @@
-//! A configuration may list one server under several names. A quarantine, an alarm, or an operator's trust under one
-//! name applies to all names of that server.
+//! A configuration may list one server under several names. A quarantine, an error that shows a loss of locks, or an
+//! operator's trust under one name applies to all names of that server.
 
 use core::time::Duration;
 
@@ -33,9 +33,9 @@ impl Nodes {
     /// If `node` must be quarantined after its handshake, begins its quarantine.
     ///
     /// A server with several names gets one quarantine: the longest that any of its names requires. If the other names
-    /// must be quarantined too, returns these names and the end of the quarantine. After an alarm, the other names are
-    /// always quarantined too. If the guard uses markers, they share every quarantine, because they cannot see that the
-    /// server has another identity.
+    /// must be quarantined too, returns these names and the end of the quarantine. After an [`alarm`](Self::alarm), the
+    /// other names are always quarantined too. If the guard uses markers, the names share every quarantine, because
+    /// they cannot see that the server has another identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -74,9 +74,9 @@ impl Nodes {
         }
     }
 
-    /// Handles an `error` that may show that the server is loading its data or is a replica, and so may have lost its
-    /// locks. If it does, returns the other names under which the server is connected, and the reason to close their
-    /// connections too.
+    /// Handles an `error`. If the error shows that the server is loading its data or is a replica, the server may have
+    /// lost its locks. In this case, returns the other names under which the server is connected, and the reason to
+    /// close their connections too.
     pub(in crate::engine) fn alarm(
         &mut self,
         node: NodeId,

@@ -1,10 +1,10 @@
 //! Probes: the engine uses a second connection to check whether the server behind a silent connection is alive.
 //!
-//! When packets are lost, a connection stalls until TCP sends them again. After an outage of a few seconds, that takes
-//! several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a second connection
-//! that carries only `HELLO`. An answer to the probe shows that the server and the network work. If the server process
-//! is stopped, its kernel still accepts the connection, but no answer comes. If the probe is answered and the old
-//! connection stays silent, the engine resets the old connection and opens a new one.
+//! When packets are lost, a connection stalls until TCP sends them again. If an outage lasts a few seconds, the
+//! connection stalls for several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a
+//! second connection that carries only `HELLO`. An answer to the probe shows that the server and the network work. If
+//! the server process is stopped, its kernel still accepts the connection, but no answer comes. If the probe is
+//! answered and the old connection stays silent, the engine resets the old connection and opens a new one.
 //!
 //! # Guarantees
 //!
@@ -61,8 +61,8 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Sets the timer of the probes if no majority answers and the nodes are `wanted`. They are wanted while an
-    /// operation is open or a token may be on some node.
+    /// Sets the timer of the probes if no majority answers and the nodes are `wanted`, which means that an operation is
+    /// open or a token may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Turns prevent all nodes from extending kept locks at the same time.
+//! Makes the nodes take turns, so that they do not all extend kept locks at the same time.
 //!
 //! While a node extends many locks, it answers no other commands. For this reason, the engine lets only a minority of
 //! the nodes extend locks at any time. A client that takes a lock meanwhile gets its answers from the other nodes. When

@@ -1,8 +1,8 @@
-//! Takes a lock: attempts, verdicts, retries.
+//! Takes a lock: makes attempts, counts the votes, and tries again.
 //!
 //! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before it sends the first
-//! byte. It sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the nodes
-//! decides. After a failed attempt, the engine releases what the attempt has locked, waits for a random time, and
+//! byte. The engine sends the same `SET` with `NX` and `PX` to all nodes without waiting for answers. A majority of the
+//! nodes decides. After a failed attempt, the engine releases what the attempt has locked, waits for a random time, and
 //! begins again with a fresh token.
 
 mod answers;
@@ -76,7 +76,7 @@ enum Special {
 /// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
-    /// The attempt has no verdict yet.
+    /// The votes of the attempt are not decided yet.
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
@@ -270,7 +270,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which could not be asked together with the other nodes. Since then, `node` has finished its
+    /// Asks `node`, which could not be asked together with the other nodes. Meanwhile, `node` has finished its
     /// handshake, or has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
@@ -286,7 +286,8 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if `node` refused the `SET` because of a key of this engine whose release is being repaired.
+    /// Returns `true` if `node` refused the `SET` because of a key of this engine, whose release the engine is
+    /// retrying.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
@@ -334,7 +335,7 @@ impl Acquire {
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    /// Handles the verdict that a majority has granted the lock. The lock counts only if validity is left.
+    /// Handles the grant of the lock by `majority`. The lock counts only if validity is left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
@@ -425,7 +426,7 @@ impl Acquire {
 impl Operate for Acquire {
     /// Begins the first attempt immediately if it is the operation's turn. An operation that makes only one attempt
     /// does not wait for its turn, and may ask at the same time as other operations. If this engine holds a lock on one
-    /// of the resources, such an operation is refused immediately.
+    /// of the resources, an operation with one attempt is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);

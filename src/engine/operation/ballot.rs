@@ -6,9 +6,9 @@
 //! | if it does not say itself that the node's marker or barrier forbids it | `node::trust`, as the answer is read |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
-//! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that a hopeless
-//! operation ends immediately. If the node's answers stop counting later, or its answer shows that it does not count,
-//! its vote is [lost](super::Operate::lose).
+//! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that an
+//! operation that cannot get a majority ends immediately. If the node's answers stop counting later, or its answer
+//! shows that it does not count, its vote is [lost](super::Operate::lose).
 //!
 //! # Not here
 //!
@@ -26,9 +26,9 @@ use super::Context;
 pub(in crate::engine) struct Bounds {
     /// The end of the time in which a yes vote counts, or `None` if it counts at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes votes count, or `None` if those of all nodes count.
+    /// The nodes whose yes votes count, or `None` if the yes votes of all nodes count.
     pub(super) voters: Option<NodeSet>,
-    /// The claim whose copies the answer describes. These copies may be older than any step of the nodes' clocks.
+    /// The claim whose copies the answer describes. A node may have got its copy before any step of its clock.
     pub(super) claim: Option<ClaimKey>,
 }
 

@@ -6,8 +6,8 @@
 //! end was unknown becomes valid. If the keys of a lock expire earlier than expected, the lock ends earlier.
 //!
 //! A lock that was reported as lost does not become valid again, because its holder has stopped. The engine also
-//! reports the end of a lock only once. If the nodes keep a lock for at most the lock delay plus the drift, the lock
-//! has ended, and the engine reports this immediately.
+//! reports the end of a lock only once. If the nodes will keep a lock for no longer than the lock delay plus the drift,
+//! the lock has ended, and the engine reports this immediately.
 //!
 //! # Not here
 //!
@@ -65,9 +65,9 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 }
 
 impl LockQuestion {
-    /// Handles the verdict that `majority` has the lock. If these nodes keep the lock for less time than was known, the
-    /// operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded on
-    /// other nodes, so the answers of this majority alone must not shorten the lock.
+    /// Handles the confirmation of the lock by `majority`. If these nodes keep the lock for less time than was known,
+    /// the operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded
+    /// on other nodes, so the answers of this majority alone must not shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let Asks::Confirm(answers) = &self.asks else {
             return;

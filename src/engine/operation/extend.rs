@@ -57,7 +57,7 @@ impl LockQuestion {
         }
     }
 
-    /// Handles the verdict that `majority` keeps the lock for at least the new ttl.
+    /// Ends the extension, because `majority` keeps the lock for at least the new ttl.
     pub(super) fn extended_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let claim = self.claim_in(&mut cx.parts.claims);
         let kept = claim.as_ref().and_then(|(_, claim)| claim.kept.as_ref());

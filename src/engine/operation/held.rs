@@ -1,7 +1,7 @@
 //! A question about a held lock: the common part of extensions and confirmations.
 //!
-//! Extensions and confirmations count the same nodes, end the lock when a majority does not have it, and reach the same
-//! verdicts. Each operation has its own file, which contains its question and the meaning of a majority of answers.
+//! Extensions and confirmations count the same nodes, end the lock when a majority does not have it, and fail for the
+//! same reasons. Each operation has its own file, which contains its question and the meaning of a majority of answers.
 
 mod answers;
 
@@ -52,8 +52,8 @@ pub(in crate::engine) struct LockQuestion {
 pub(super) enum Asks {
     /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// Whether a majority keeps the lock for longer, but other extensions have used up the limit since this
-        /// extension began.
+        /// Whether a majority has extended the lock, but other extensions have used up the limit since this extension
+        /// began.
         is_beyond: bool,
     },
     /// Asks how much longer the nodes keep the lock. The value contains the answer of each node.
@@ -230,7 +230,7 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        // Keeps the question for nodes whose turn has not come, so that they extend a kept lock too.
+        // Does not withdraw the question from nodes that wait for their turn, so that they extend a kept lock too.
         let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),
@@ -239,8 +239,8 @@ impl LockQuestion {
     }
 
     /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
-    /// claim has no holder who needs the report. If there is room for a claim, the copies of such a lock are released
-    /// too. If the lock has a delay, its copies stay, because the holder may not stop immediately.
+    /// claim has no holder who needs the report. The engine releases the copies of this lock only if there is room for
+    /// another claim. If the lock has a lock delay, its copies stay, because the holder may not stop immediately.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -265,8 +265,8 @@ impl LockQuestion {
         });
     }
 
-    /// Reports to the holder that the lock has ended, because a majority keeps it for at most the lock delay plus the
-    /// drift.
+    /// Reports to the holder that the lock has ended, because a majority will keep it for no longer than the lock delay
+    /// plus the drift.
     #[cold]
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {

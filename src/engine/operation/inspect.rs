@@ -1,12 +1,12 @@
 //! Inspects a resource: who holds it, for how much longer, and which nodes disagree.
 //!
 //! The engine asks every node for the token and the remaining time of the key, both in one step. The question changes
-//! nothing on the nodes. A majority of the nodes decides. The resource is free if a majority has no such key, and held
-//! if a majority has the same token. The resource is held for as long as a majority keeps this token. The validity is
-//! the q-th largest remaining time, minus the drift, and counts from the time before the question was sent.
+//! nothing on the nodes. A majority of the nodes decides. The resource is free if a majority has no key with its name,
+//! and held if a majority has the same token. The resource is held for as long as a majority keeps this token. The
+//! validity is the q-th largest remaining time, minus the drift, and counts from the time before the question was sent.
 //!
 //! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
-//! out. The outcome also shows answers that do not count, but these count towards no majority.
+//! out. The outcome also shows answers that do not count towards a majority.
 //!
 //! # Not here
 //!

@@ -186,10 +186,10 @@ pub enum Event {
         /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// A lock has less validity left than a caller has passed
-    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
-    /// call. A timer triggers the report, which therefore comes even if every node is silent. The report never comes
-    /// after the lock was released, handed over or reported as lost.
+    /// A lock has less validity left than a caller's limit: see [`alert_below`](crate::engine::Engine::alert_below).
+    /// The engine reports this event once for each call of `alert_below`. A timer triggers the report, which therefore
+    /// comes even if every node is silent. The report never comes after the lock was released, handed over or reported
+    /// as lost.
     AtRisk {
         /// The lock at risk.
         lock: LockId,
@@ -247,7 +247,7 @@ pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
     /// The other open questions about the lock. The other questions end after the question that found the loss.
     pub(super) open: Questions,
-    /// The verdict for the callers of the other questions.
+    /// The outcome for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
     /// Whether the remaining copies stay on the nodes instead of being released.
     pub(super) stays: bool,
@@ -335,7 +335,7 @@ pub(super) trait Operate {
     /// Returns the outcome for the caller, or `None` if the outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    /// Adds to `report` the names that the operation is about.
+    /// Adds the names of the operation's resources to `report`.
     fn about(&mut self, report: Report, _parts: &Parts) -> Report {
         report
     }
@@ -368,7 +368,7 @@ pub(super) trait Operate {
     }
 
     /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes vote no longer
-    /// counts. An answer about a lasting change still counts.
+    /// counts. If the node has made a lasting change, its answer still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -399,8 +399,7 @@ pub(super) trait Operate {
     /// Withdraws the question to `nodes` if none of its bytes has been sent.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// Handles the possible end of the random delay, or of the wait for a turn. The delay or wait ends at `until` at
-    /// the latest.
+    /// Handles a wake-up during the random delay or the wait for a turn, which ends at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// Cancels the operation for its caller, and releases any lock that it may have taken.
@@ -453,7 +452,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
+/// Asks every node. Even a late answer is useful, so each node gets as much time to answer as for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -548,8 +547,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine itself has begun this operation. No caller waits for the outcome of such an
-    /// operation, so it ends without an event as soon as the outcome is certain.
+    /// Returns `true` if the engine itself has begun this operation. No caller waits for the outcome, so the operation
+    /// ends without an event as soon as the outcome is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

@@ -1,8 +1,8 @@
 //! Breaks another client's lock: its keys get another token and keep their expiry.
 //!
-//! Each node with the holder's token replaces the token in one step and keeps the expiry. So each node refuses other
-//! clients until the lock would have become free anyway, even if the holder has extended the lock since the inspection.
-//! After the break, no majority has the holder's token, so the holder cannot extend the lock again.
+//! Each node with the holder's token replaces the token in one step and keeps the expiry. Therefore the node refuses
+//! other clients until the lock would have become free anyway, even if the holder has extended the lock since the
+//! inspection. After the break, no majority has the holder's token, so the holder cannot extend the lock again.
 //!
 //! Every try uses the same new token, so that a later try can build on an earlier try:
 //! see [`broken`](crate::resource::broken).
@@ -54,7 +54,7 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // Also waits for a node that hangs for a moment, because each node that replaces the token helps.
+        // Waits for slow nodes too, because it is better if every node replaces the token.
         ask_patiently(self, cx);
     }
 

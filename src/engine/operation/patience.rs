@@ -44,7 +44,7 @@ impl Patience {
     }
 
     /// Returns how long nodes may take to answer a question whose answer is useless after half of the lock's life. A
-    /// configured timeout takes precedence. If the configured timeout is longer than the ttl permits, the attempt ends
+    /// configured timeout takes precedence. If the configured timeout is longer than the ttl permits, the attempt fails
     /// as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);

@@ -2,16 +2,17 @@
 //! the other nodes.
 //!
 //! The engine asks every node for its counter floor. In the same script, a node without a floor marks itself with a
-//! nonce. The node is then in repair under this nonce, or under the nonce of another handle that came first. When the
-//! mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other
-//! nodes have a floor and the mark still exists, the node gets the largest of these floors.
+//! nonce. The node is in repair under this nonce, or under the nonce of another handle that has marked the node first.
+//! When the mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of
+//! the other nodes have a floor and the mark still exists, the node gets the largest of these floors.
 //!
 //! # Guarantees
 //!
-//! * A repair uses only numbers that were requested after the mark had existed for as long as the longest lock lasts.
+//! * The engine asks for the numbers that a repair uses only after the mark has existed for as long as the longest lock
+//!   lasts.
 //! * The floor of a node counts only if the node is neither in repair nor in quarantine, and is still connected.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` remains.
-//!   The wait then begins again.
+//!   In both cases, the wait begins again.
 //! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
 //!
 //! # Not here
@@ -60,7 +61,7 @@ impl Repair {
         numbers.max().filter(|_| needed <= sound.len())
     }
 
-    /// Repairs the floors whose marks were old enough when this round began.
+    /// Repairs the floor of each node whose mark was old enough when this round began.
     fn repair(&self, cx: &mut Context<'_>) {
         let Some(number) = self.number(cx) else {
             return;
@@ -79,7 +80,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. Even a late answer is useful, so each node gets as much time as for the longest lock.
+    /// Asks every node. Even a late answer is useful, so each node gets as much time to answer as for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
@@ -161,7 +162,7 @@ pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut 
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
         // Either the node has lost its mark and set a new one, or another client has repaired the node. The next check
-        // of the counter floors shows which of the two has happened.
+        // of the counter floors shows the reason.
         parts.fencing.was_not_repaired(node);
     }
 }

@@ -42,8 +42,8 @@ pub(crate) struct Round {
     pub(crate) sent: Instant,
     /// The operation that asks the question.
     pub(crate) key: OperationKey,
-    /// The most informative reason of each node from earlier attempts, or `None` before the second attempt. An answer
-    /// does not need them, so they do not make the ballots larger.
+    /// The most informative reason of each node from earlier attempts, or `None` before the second attempt. These
+    /// reasons are stored outside the ballots, because the code that handles an answer does not need them.
     before: Option<Box<[NodeOutcome; NODES_MAX]>>,
     /// When the call was made.
     pub(crate) started: Instant,
@@ -76,7 +76,7 @@ pub(crate) struct Ballot {
     answered: Instant,
     /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
-    /// Whether the node was asked. If not, the question waits for the handshake.
+    /// Whether the node was asked. A question that was not sent waits for the handshake.
     pub(crate) asked: bool,
     /// Whether the question was repeated in this attempt.
     pub(crate) asked_again: bool,
@@ -97,7 +97,7 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain it
+/// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain this
 /// equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     match weight(one) <= weight(other) {
@@ -209,7 +209,7 @@ impl Round {
         matches!(self.state, State::Voting)
     }
 
-    /// Lets the operation rest in this `state`, in which it asks no node.
+    /// Puts the operation into `state`, in which it waits without asking nodes.
     pub(in crate::engine) fn rest(&mut self, state: State, parts: &mut Parts) {
         self.stop_resting(parts);
         self.state = state;
@@ -217,7 +217,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation as resting, because it asks nodes again or ends.
+    /// Stops counting the operation among those that ask no node, because it asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -317,7 +317,7 @@ impl Round {
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
     /// If an operation makes several attempts while the question waits, the question is queued once for each attempt. A
-    /// node that does not vote is not asked late, because no operation waits for it.
+    /// node that does not vote is not asked after its handshake, because no operation waits for its answer.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;

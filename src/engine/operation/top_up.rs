@@ -4,21 +4,21 @@
 //! may have been down when the lock was taken, or may have held another client's key at that time. Without a copy on
 //! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
-//! The copy is a `SET NX` that expires when the other copies expire. After the engine has seen the loss, it sends the
-//! copy only when a majority *without* that node has confirmed the token in a later round. So the copy follows the
-//! second extension, because the first extension finds the loss. If the node had the key again in between, this round
-//! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
-//! vote. A node in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
+//! The copy is a `SET NX` that expires when the other copies expire. The first extension finds the loss. The engine
+//! sends the copy when a majority *without* that node has confirmed the token in a later extension. If the node had the
+//! key again for a moment during this extension, the extension sends no copy, because the node may have lost the key
+//! after the extension began. A nil in reply to the copy is not a vote. A node in quarantine gets a copy too. The copy
+//! counts as soon as the quarantine ends.
 //!
-//! A node without scripts may still be showing how it releases locks when a majority grants the lock. A `SET` to
-//! another node may still be unsent when the lock is granted. In both situations, the node gets its first copy
-//! immediately, unless an extension has already found that the node does not have the lock.
+//! When a majority grants the lock, the engine may not know yet how a node without scripts releases locks, and a `SET`
+//! to another node may still be unsent. In both situations, the node gets its first copy as soon as possible, unless an
+//! extension has already found that the node does not have the lock.
 //!
 //! # Not here
 //!
-//! An adopted lock gets no copies, because the previous engine may still release a copy whose answer it never received.
-//! A lock gets no copies if another process may have received its bytes during an extension, because that process may
-//! have released the lock. A lock that is not extended ends without new copies.
+//! The engine sends no copies of an adopted lock, because the previous engine may still release a copy whose answer it
+//! never received. If another process may have received a lock's bytes during an extension, the engine sends no copies
+//! of this lock, because that process may have released it. A lock that is not extended ends without new copies.
 
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
-/// Returns the life of a copy that is sent at `now`, for a lock that ends at `end`. The life is rounded up, because a
+/// Returns the ttl of a copy that is sent at `now`, for a lock that ends at `end`. The ttl is rounded up, because a
 /// copy that expires before the other copies is useless.
 pub(super) fn life_of_copy(
     now: Instant,
@@ -65,8 +65,8 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // Sends the copy only if it need not wait behind other commands. Otherwise it would arrive late and expire after
-    // the other copies.
+    // Sends the copy only if no other commands wait in front of it. A copy that waits would arrive late, and expire
+    // after the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
@@ -96,8 +96,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to each of `nodes` that has lost its copy and was not sent another one, if the lock is held and was
-    /// not adopted. If a copy cannot be sent, the next extension tries again.
+    /// If the lock is held and was not adopted, sends a copy to each of `nodes` that has lost its copy and has not been
+    /// sent another one. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

@@ -128,7 +128,8 @@ impl Operations {
         there.timer = None;
         let due = match there.busy().stage {
             Stage::Held { told: false } => self.parts.keeper.due(now, claim, there, timers),
-            // Ends the claim only if no `SET` may still run. Otherwise the claim stays until the lock is released.
+            // Ends the claim, because no `SET` can still run. If a `SET` may still run, the claim stays until the lock
+            // is released.
             Stage::Held { told: true } if there.running().is_empty() => {
                 return self.parts.claims.end(claim, timers);
             }

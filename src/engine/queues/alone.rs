@@ -1,8 +1,8 @@
 //! Handles locks that are kept alone: no other operation wants their names, so the table of names leads directly to
 //! their claims.
 //!
-//! Such a lock has no place, which saves memory. When another operation wants the name, the queues open a place. The
-//! new place has the same state as if it had always existed.
+//! A lock that is kept alone has no place, which saves memory. When another operation wants the name, the queues open a
+//! place. The new place has the same state as if it had always existed.
 //!
 //! # Not here
 //!
@@ -48,7 +48,7 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. If the
+    /// Closes the `place` of the lock of `claim`, which is kept from now on, if nothing else uses the place. If the
     /// place was closed, returns the buffer of its name. The table of names then refers to the claim, which also stores
     /// the name.
     #[cold]

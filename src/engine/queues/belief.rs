@@ -115,7 +115,7 @@ impl Belief {
         }
     }
 
-    /// Sets what the contender wants. For a reader, a sorted set counts as free from `from` on.
+    /// Sets what the contender wants. A reader treats a sorted set as free from the time `from`.
     pub(in crate::engine) fn set_wants(&mut self, wants: Wants, from: Instant) {
         (self.wants, self.reads_from) = (wants, from);
     }
@@ -176,8 +176,8 @@ impl Belief {
         }
     }
 
-    /// Records that `node` was asked how much longer the key lives, and to push its next change. The node's earlier
-    /// answer stays until the new answer arrives.
+    /// Records that `node` was asked for the remaining time of the key, and for a report of its next change. The node's
+    /// earlier answer stays until the new answer arrives.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }

@@ -4,7 +4,7 @@
 //! takes constant time.
 //!
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
-//! comes or its time has passed. From then on, the waiter's record refers to the operation, because the caller knows
+//! comes or its time has passed. Once the operation is open, the waiter's record refers to it, because the caller knows
 //! only the key of the record.
 
 use alloc::boxed::Box;
@@ -41,8 +41,8 @@ pub(in crate::engine) struct Waiters {
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// The operation is open under this key. The operation is a set, which waits in the line of each of its names, or a
-    /// reader that was refused while other operations were asking.
+    /// The operation is open under this key. The operation wants a set of resources and waits in the line of each, or
+    /// it is a reader that was refused while other operations were asking.
     Set(OperationKey),
     /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),
@@ -179,7 +179,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the open operation to which `key` leads, whether or not it has waited.
+    /// Returns the open operation of the caller with this `key`, whether or not the operation has waited.
     pub(in crate::engine) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
         let Some(waiter) = key.waiter() else {
             return Some(key);
@@ -343,7 +343,7 @@ mod tests {
         Push,
         /// Opens the first caller.
         Open,
-        /// Removes any caller that was ever pushed. The caller may already be open or gone.
+        /// Removes any caller that was ever pushed. That caller may already have been opened or removed.
         Remove(usize),
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The table uses open addressing with linear probing. A removal closes the gap instead of leaving a marker
 //! (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of
-//! the hashes. To grow, the table therefore only reads and writes its slots once, from front to back. This is so cheap
-//! that the table grows by only an eighth. The table does not store names, so the caller compares them.
+//! the hashes. Therefore the table grows in one pass over its slots, from front to back. Growing is so cheap that each
+//! step makes the table larger by only an eighth. The table does not store names, so the caller compares them.
 //!
 //! # Guarantees
 //!
@@ -78,7 +78,7 @@ impl Names {
         fold(hash ^ rest)
     }
 
-    /// Returns the place of the name that has this `hash` and that `is` accepts.
+    /// Returns the place of the name with this `hash` for which `is` returns `true`.
     pub(super) fn find(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<Where> {
         let slot = self.slot(hash, is)?;
         Some(self.slots[slot].at)
@@ -122,7 +122,7 @@ impl Names {
         }
     }
 
-    /// Returns the slot that `is` accepts, among the slots that may contain a name with this `hash`.
+    /// Returns the slot for which `is` returns `true`, among the slots that may contain a name with this `hash`.
     fn slot(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<usize> {
         let mut slots = self.from(self.first(hash as u32));
         slots

@@ -1,5 +1,5 @@
 //! Decides when a refused contender asks again, and when an engine lets other programs take a lock first. Only
-//! `acquire::waiting` chooses the random delay, because it depends on the remaining tries and time.
+//! `acquire::waiting` chooses the random delay, because the delay depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -10,9 +10,10 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it checks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
-//! During the window after split votes, the contender checks whether another client was faster. It also checks the
-//! nodes from time to time: often if nodes send no notifications, and rarely if they do. The code calls such a check
-//! a *look*. If one lock lasts long, or if the contender has waited for several locks, it also asks who holds the lock.
+//! During the window after split votes, the contender checks whether another client was faster. The contender also
+//! checks the nodes from time to time: often if nodes send no notifications, and rarely if they do. In the code, a
+//! check of this kind is a *look*. If another client holds the lock for long, or several clients hold it in succession,
+//! the contender also asks who holds it.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
 //! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
@@ -25,10 +26,10 @@
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
 //! learn of the release. So an engine gives way to others for a moment after a [`Row`] of its own locks. An engine that
-//! has recently competed with other clients gives way to them often. Any other engine does so rarely, but still from
+//! has recently competed with other clients gives way to them often. Any other engine gives way rarely, but still from
 //! time to time, because it may not notice other clients.
 //!
-//! The comment on each constant gives the reason for its value. The simulator measured the figures
+//! The comment on each constant gives the reason for its value. The figures come from the simulator
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
 //! and a round trip of 200 us). The longest wait is given as a multiple of a fair share, and messages are counted per
 //! node and hand-over.
@@ -47,18 +48,18 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::belief::{Belief, Wants};
 
-/// The minimum time between two checks by a contender that gets notifications. The actual time is up to twice as long.
-/// No push reports a `SWAPDB`, so without this check a contender that gets notifications would wait until its call
-/// ends. At this rate, a contender checks each node once in three seconds. The constant does not affect contention:
-/// half a second and eight seconds give the same figures.
+/// The minimum time between two checks by a contender that gets notifications. The actual time between two checks is up
+/// to twice as long. No push reports a `SWAPDB`, so without this check a contender that gets notifications would wait
+/// until its call ends. At this rate, a contender checks each node once in three seconds. The constant does not affect
+/// contention: half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// If a contender has checked one lock for this long, each further check also asks who holds the lock. With attempts in
 /// between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
-/// its first check on, a hand-over between two programs would cost six messages instead of five. Apart from that, the
-/// constant does not affect contention: 100 ms and two seconds give the same figures. However, a contender for the
-/// exclusive lock notices readers only when it asks for the holder. With twice this time, readers that hold the lock
-/// for two seconds make the contender wait for more than 2.5 s.
+/// its first check on, a hand-over between two programs would cost six messages instead of five. The constant has no
+/// other effect on contention: 100 ms and two seconds give the same figures. A contender for the exclusive lock notices
+/// readers only when it asks for the holder. With 400 ms, the contender waits for more than 2.5 s if readers hold the
+/// lock for two seconds.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before it asks that
@@ -68,34 +69,34 @@ const LOOK_SOON: Duration = Duration::from_millis(2);
 /// For each counted split, a newly arrived contender waits this many round trips longer than a contender that has
 /// waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. If the first
 /// split cost 30 round trips, two programs with one caller each and a round trip of 1 ms would have 202 hand-overs per
-/// second instead of 308. Sixteen such programs would have 366 hand-overs instead of 432.
+/// second instead of 308. With sixteen programs, there would be 366 hand-overs per second instead of 432.
 const BEHIND: u32 = 3;
 
-/// After this wait, a contender no longer gives way to others. With 50 ms instead, 32 programs with a round trip of 1
-/// ms have a longest wait of 3.6 and send 86 messages, instead of 1.9 and 59.
+/// After this wait, a contender no longer gives way to others. With 50 ms, the longest wait of 32 programs with a round
+/// trip of 1 ms rises from 1.9 to 3.6 fair shares, and their messages from 59 to 86.
 const OLD: Duration = Duration::from_millis(100);
 
 /// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
-/// the operating system must schedule the other programs. Without the tick, one more message is sent at a round trip
-/// of 50 us. With two programs of eight callers and a round trip of 1 ms, a single tick costs 4.2 messages instead
-/// of 3.3, and four round trips cost 3.7. Sixteen round trips cost as many messages as eight.
+/// the operating system must schedule the other programs. Without the tick, a hand-over takes one more message if the
+/// round trip is 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages.
+/// With a single tick, a hand-over would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// If no node has granted this number of consecutive attempts, and the key changes more than once per [`ROW`], its
-/// changes do not mean that it is free. The contender then checks first, because a check costs two messages and an
-/// attempt three. After twice this number of attempts, the contender reacts to reported changes more and more slowly,
-/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times per second if
-/// other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just faster each
-/// time, and a contender that checks first would always be too late. In the simulated world `readers`, with six
-/// programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
+/// If no node has granted any of this many consecutive attempts, and the key changes more than once per [`ROW`], a
+/// change does not mean that the lock is free. In this case, the contender checks first, because a check costs two
+/// messages and an attempt three. After twice this number of attempts, the contender reacts to reported changes more
+/// and more slowly, up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times
+/// per second if other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just
+/// faster each time, and a contender that checks first would always be too late. In the simulated world `readers`, with
+/// six programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
-/// After this number of attempts in which nodes assigned different slots, a contender asks after the random delay. Each
-/// node may have a free slot, but no majority has the same free slot.
+/// After this number of attempts in which nodes assigned different slots, a contender waits for the random delay before
+/// it asks again. Each node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
 /// The length of a [`Row`] of locks if the engine has recently competed with other clients. In a measurement with two
-/// programs of eight callers, the longest wait is 123 without this limit, and 6.4 with it. An additional limit of
+/// programs of eight callers, this limit reduces the longest wait from 123 to 6.4 fair shares. An additional limit of
 /// sixteen locks in a row changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
@@ -104,9 +105,9 @@ const ROW: Duration = Duration::from_millis(10);
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
 /// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. For this time, the
-/// engine also remembers that other clients compete for the lock. Giving way for a tick then costs a thousandth of the
-/// time. With 100 ms, it would cost a hundredth of the time, and no measured figure improves. With 300 ms or three
-/// seconds, no figure differs by more than a fifth.
+/// engine also remembers that other clients compete for the lock. An engine that gives way for a tick once per second
+/// loses a thousandth of its time. With 100 ms, the engine would lose a hundredth, and no measured figure would
+/// improve. With 300 ms or three seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the checks by a contender that wants the exclusive lock and knows of readers. Each check renews its
@@ -114,14 +115,14 @@ const LATELY: Duration = Duration::from_secs(1);
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long records its intent as soon as it knows of readers.
-/// In the simulated world `readers`, 2 of 100 runs have a wait of more than 2.5 s without this rule. With the rule,
-/// none of these runs has such a wait, and only 2 of 300 runs have one.
+/// In the simulated world `readers`, this rule reduces the number of runs with a wait of more than 2.5 s from 2 in 100
+/// to 2 in 300.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: the time of two checks and a round trip. A contender that gets the lock ends its intent.
-/// Otherwise the intent would block readers for longer than the lock itself. If contenders end their intents, four
-/// programs of six callers with holds of 10 ms get 4,900 locks in 20 s instead of 440. Their longest wait is 0.7 s
-/// instead of 2.7 s. If a contender leaves without the lock, the intent blocks readers until the intent expires.
+/// Without this rule, the intent would block readers for longer than the lock itself: four programs of six callers with
+/// holds of 10 ms would get 440 locks in 20 s instead of 4,900. The longest wait would be 2.7 s instead of 0.7 s. If a
+/// contender leaves without the lock, the intent blocks readers until it expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
 /// The minimum time between two checks of nodes that send no notifications, and the minimum time for which an engine
@@ -158,8 +159,8 @@ pub(in crate::engine) struct Wait {
     /// The times of the contender's first check, and of its first check after the latest attempt.
     began: Instant,
     since: Instant,
-    /// The time from which checks after an attempt immediately ask who holds the lock. The flag says whether checks
-    /// after the latest attempt ask who holds the lock.
+    /// From this time on, the first check after an attempt already asks who holds the lock. The flag says whether this
+    /// applies to the latest attempt.
     who: Instant,
     asks_at_once: bool,
     /// The time of the contender's next check.
@@ -292,8 +293,8 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// Lets other clients take the lock that this engine has released. Afterwards the contender behaves as after split
-    /// votes.
+    /// Lets other clients take the lock that this engine has released. After this pause, the contender behaves as if
+    /// the votes had been split.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -304,7 +305,7 @@ impl Wait {
     /// Records that an attempt was refused. `delay` is the end of the delay after the attempt, and `rest` is the length
     /// of a random delay. The nodes in `elsewhere` have refused the attempt because of another resource of the set, or
     /// because of an intent. Until the delay ends, these nodes are not believed to be free, whatever they say about
-    /// this resource. The same applies to nodes that did not take the `SET`.
+    /// this resource. Nodes that did not take the `SET` are not believed to be free either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -339,7 +340,7 @@ impl Wait {
         });
     }
 
-    /// Returns the rest of the random delay after the latest attempt.
+    /// Returns the remaining random delay after the latest attempt.
     pub(in crate::engine) fn delay_left(&self, now: Instant) -> Duration {
         self.delay.saturating_since(now)
     }
@@ -355,7 +356,7 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes the contender ask, at the time `at`, the nodes where it is no longer registered.
+    /// Plans a check at `at` of the nodes where the contender is no longer registered.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
@@ -406,7 +407,7 @@ impl Wait {
     /// If the contender must record its intent now, returns the age of the intent. The contender checks again before
     /// the intent expires. After an attempt, the contender first waits for a while, so that readers that have waited
     /// behind another contender for the exclusive lock come first. A contender that has waited for long skips this
-    /// wait, because such readers come again and again.
+    /// wait, because new readers keep coming.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -428,8 +429,8 @@ impl Wait {
         Some(now.saturating_since(behind).as_millis() as u64)
     }
 
-    /// Records that the contender has asked all nodes that had to be asked at `now`. If nodes send no notifications,
-    /// the next check follows after one of these `delays`.
+    /// Records a check at `now`, in which the contender asked each node that had to be asked. If nodes send no
+    /// notifications, the next check follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
         now: Instant,
@@ -504,7 +505,7 @@ impl Wait {
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
         // Checks the nodes immediately when a majority has reported a change. A contender for a permit waits, because
-        // it would make an attempt instead of a check.
+        // each of its checks is an attempt.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -549,16 +550,16 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. The row then ends, unless these clients may hold the
-    /// lock at the same time as this engine.
+    /// Records that other clients hold the lock or ask for it. These clients end the row, unless they may hold the lock
+    /// at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine gives way to others before its next caller gets the lock. If so, a new row begins.
-    /// `lone` means that the next caller has just come back to the lock. If the engine has recently competed with other
-    /// clients, it gives way to them each time such a caller comes back.
+    /// Returns `true` if the engine must give way to others before its next caller gets the lock. In this case, also
+    /// begins a new row. `lone` means that the next caller has just asked for the lock again. If the engine has
+    /// recently competed with other clients, it gives way to them each time a caller asks again.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -593,8 +594,8 @@ impl Rows {
         self.of_wanted(now, hash, false)
     }
 
-    /// Like [`of`](Self::of), but the row also continues if waiting callers want the name (`is_wanted`), because the
-    /// lock may have been held for long.
+    /// Like [`of`](Self::of), but also continues the row if waiting callers want the name (`is_wanted`), because they
+    /// may have waited during one long lock.
     #[inline]
     pub(super) fn of_wanted(&mut self, now: Instant, hash: u64, is_wanted: bool) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];

@@ -175,7 +175,8 @@ mod tests {
              shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.05\"} 2",
         );
         has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\\n\"} 3");
-        // Checks that each metric has one head, and that each line belongs to the metric of the last head before it.
+        // Checks that each metric has one `TYPE` line, and that each sample belongs to the metric of the last `HELP`
+        // line.
         let mut of = "";
         for line in page.lines() {
             if let Some(head) = line.strip_prefix("# HELP ") {

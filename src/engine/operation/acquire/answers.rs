@@ -39,13 +39,13 @@ pub(in crate::engine) fn take_answered(
             return None;
         }
         parts.nodes[node].grants += 1;
-        // Records every grant as one that counts while the attempt is open. When the lock is handed out, the grants
-        // that do not count are left out.
+        // While the attempt is open, records every grant as a vote that counts. When the lock is handed out, the engine
+        // removes from `sure` the nodes whose votes did not count because of a clock step.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
         if operation.is_some() {
-            return operation; // The claim of an attempt neither rests nor is over.
+            return operation; // The claim of an attempt is neither idle nor over.
         }
     } else {
         let may_have_run = guard!(ErrorIsDenial, matches!(reply, Reply::Unsure(_)));

@@ -14,8 +14,8 @@
 //!
 //! A node with a larger number does not count, because it may have assigned that number to an earlier lock.
 //!
-//! If a lock has an owner text, its token contains the proposed number. A node grants such a lock only if it would
-//! assign exactly that number. So a client that sees the token on a majority also knows the fencing token. A node that
+//! If a lock has an owner text, its token contains the proposed number. A node grants this lock only if it would assign
+//! exactly the proposed number. So a client that sees the token on a majority also knows the fencing token. A node that
 //! would assign another number answers with that number, and the engine repeats the attempt with the largest number.
 //!
 //! # Guarantees
@@ -50,7 +50,7 @@ use crate::resource::name_number;
 pub(in crate::engine) struct Fencing {
     /// Whether the acquisition wants a fencing token.
     pub(super) is_wanted: bool,
-    /// The lock's own owner, or `None` for the owner of the handle.
+    /// The owner text of this lock, or `None` if the lock has the owner text of the handle.
     pub(super) owner: Option<Owner>,
     proposal: u64,
     /// The number that each node has returned in this attempt. Zero means that the node has returned no number.

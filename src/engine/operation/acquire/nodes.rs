@@ -20,8 +20,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // Opening the connection again may take as long as the first time, so the node gets the same time, but at
-            // most half of the ttl.
+            // A new connection may take as long to open as the first one, so the node gets the same time, but at most
+            // half of the ttl.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
@@ -53,7 +53,7 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 }
 
 /// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, returns this as the
-/// reason. The report then says which nodes are down, instead of their earlier answers.
+/// reason. The report says which nodes are down, and omits their earlier answers.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

@@ -3,9 +3,9 @@
 //! A permit is one of several numbered slots. Each node assigns the first free slot that it finds. All clients make the
 //! nodes begin the search at the same slot. So usually all nodes assign the same slot, and one round trip is enough. If
 //! a majority has assigned slots, but not the same slot, the engine asks the nodes to move the token to the slot that
-//! most of them assigned. The moves of the token happen within the time of the same attempt. A node that has assigned
-//! this slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is
-//! left, the attempt fails, and the next attempt begins its search at a random slot.
+//! most of them assigned. The nodes move the token within the time of the same attempt. A node that has assigned this
+//! slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left,
+//! the attempt fails, and the next attempt begins its search at a random slot.
 //!
 //! Once the permit is held, a node with the token in another slot does not count. The engine releases the wrong slot,
 //! and asks the node for the right slot.
@@ -26,8 +26,8 @@
 //! All slots of a name share one counter on each node. Consider two holders of one slot, one after the other. At least
 //! one node is in the majorities of both holders. While the earlier holder had the slot on this node, the node raised
 //! its counter at least to the earlier fencing token. After the earlier holder had left, the node assigned the slot to
-//! the later holder with a larger number. The later fencing token is at least this larger number. Therefore only
-//! numbers that were assigned together with the slot count. If a node moves the token to the slot later, its earlier
+//! the later holder with a larger number. The later fencing token is at least this larger number. Therefore a number
+//! counts only if the node assigned it together with the slot. If a node moves the token to the slot later, its earlier
 //! number does not count. So after each move, the engine asks the node for the slot again, and the node assigns its
 //! next number.
 
@@ -158,8 +158,8 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if the node has not answered. If such a node loses
-    /// its connection, it may still move the token at any time, even after it has confirmed an extension. Therefore
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Even after its
+    /// connection is lost and it has confirmed an extension, this node may still move the token at any time. Therefore
     /// this attempt takes no other slot, and asks no node to move the token elsewhere.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
@@ -187,8 +187,8 @@ impl Slots {
     }
 
     /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
-    /// being moved, or else the slot where most nodes have the token. Returns `None` if too many nodes refuse this slot
-    /// for a majority to accept it.
+    /// being moved, or else the slot where most nodes have the token. Returns `None` if so many nodes refuse this slot
+    /// that the others are no majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -372,10 +372,10 @@ impl Acquire {
         cx.round.arm(&mut cx.parts.timers);
     }
 
-    // ----- after the verdict ----------------------------------------------------------------
+    // ----- after the votes -------------------------------------------------------------------
 
-    /// Returns the number of permits, if all permits are taken. Either the nodes say so, or this engine has taken all
-    /// permits and the operation never asked.
+    /// Returns the number of permits, if all permits are taken. Either the nodes have reported that no permit is free,
+    /// or this engine has taken all permits and the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -407,7 +407,7 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered no key.
-    /// The contender then asks again immediately, unless the votes of the attempt were split.
+    /// In this case, the contender asks again immediately, unless the votes of the attempt were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -448,8 +448,7 @@ impl Acquire {
 }
 
 /// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new` and the right slot is free, also takes the right slot. If the right slot is not taken now, the next
-/// extension takes it.
+/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension takes the right slot.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(
@@ -480,7 +479,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held, but not in `slot`, where a node has the token.
+/// Returns `true` if a node has the token of a held permit in `slot`, but the permit is held in another slot.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

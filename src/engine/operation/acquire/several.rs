@@ -1,6 +1,6 @@
 //! Takes a lock on several resources: the differences from a lock on one resource.
 //!
-//! A node takes all keys or none, so its vote applies to all keys. A node that refuses the request names one resource
+//! A node sets all keys or none, so its vote applies to all keys. A node that refuses the request names one resource
 //! that is taken.
 
 use alloc::boxed::Box;

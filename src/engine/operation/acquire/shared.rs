@@ -3,7 +3,7 @@
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only after a refusal. The intent of a caller that waits for the exclusive lock blocks new readers, so that a series
 //! of readers cannot delay the caller for ever. From time to time, the nodes admit readers for a moment in spite of the
-//! intent. Without these moments, a reader might wait for as long as earlier readers hold their locks. A node that
+//! intent. Without this exception, a reader might wait for as long as earlier readers hold their locks. A node that
 //! refuses a reader reports when it will admit readers again.
 
 use alloc::boxed::Box;
@@ -147,8 +147,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why the attempt was refused. Either too many nodes have another number of permits for a majority to
-    /// agree, or the lock is held.
+    /// Returns why the attempt was refused. Either so many nodes have a different number of permits that the others are
+    /// no majority, or the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));

@@ -8,8 +8,7 @@
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
-//!   engine contends for one of them. An acquisition that makes only one attempt does not wait for such other
-//!   operations.
+//!   engine contends for one of them. An acquisition that makes only one attempt does not wait for other contenders.
 //!
 //! # Not here
 //!
@@ -84,23 +83,23 @@ impl Acquire {
         }
     }
 
-    /// Waits until this engine has released its locks and earlier contenders have ended. The wait ends at the latest
-    /// when the operation has waited for as long as its tries could have taken.
+    /// Waits until this engine has released its locks and earlier contenders have ended. The operation waits for no
+    /// longer than its tries could have taken.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because it becomes
-    /// outdated during the wait.
+    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because this knowledge
+    /// becomes outdated during the wait.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// Begins the turn of the operation, if its turn has come. Between attempts, the operation waits at the resource
-    /// where it, or an earlier contender, has waited before.
+    /// Begins the operation's turn, if its turn has come. Between attempts, the operation waits at the resource where
+    /// it has waited before, or where an earlier contender has waited.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -146,7 +145,7 @@ impl Acquire {
 
     // ----- the end of the wait ----------------------------------------------------------------
 
-    /// Returns the time at which the operation will have waited for as long as its tries could have taken.
+    /// Returns the end of the wait for a turn: the operation waits for no longer than its tries could have taken.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)
@@ -160,8 +159,8 @@ impl Acquire {
     }
 
     /// Ends the operation without an attempt. The report contains the nodes' answers to the latest attempt for the
-    /// resource that this engine holds. If this engine holds no such resource, the report describes the resource that
-    /// an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
+    /// resource that this engine holds. If this engine holds none of the resources, the report describes the resource
+    /// that an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

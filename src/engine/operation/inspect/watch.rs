@@ -1,8 +1,8 @@
 //! Watches a resource: the [inspection](super) ends when the state of the nodes differs from the state that the caller
 //! knows. Each check asks every node for its state, and asks the node to report the next change of the key. If the
-//! state has not changed, the operation rests and asks no node. The operation asks again when a node reports a change
-//! or reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a node
-//! sends no notifications, or is connected but has not shown its state, the operation asks from time to time.
+//! state has not changed, the operation waits without asking nodes. The operation asks again when a node reports a
+//! change or reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a
+//! node sends no notifications, or is connected but has not shown its state, the operation asks from time to time.
 //!
 //! # Guarantees
 //!
@@ -139,8 +139,8 @@ impl Inspect {
         }
     }
 
-    /// Returns `true` if the state of the nodes differs from the state that the caller knows. If the state does not
-    /// differ, the operation rests.
+    /// Returns `true` if the state of the nodes differs from the state that the caller knows. If the state is the same,
+    /// the operation waits for the next change.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
@@ -200,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Asks the nodes again if the operation has rested until `until`.
+    /// Asks the nodes again if the operation has waited until `until`.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
