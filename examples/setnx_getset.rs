@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// The shortest order of events that is fatal, step by step.
+    /// The shortest fatal sequence of events, step by step.
     #[test]
     fn the_second_delete_deletes_the_new_lock() {
         let mut server = Server::holding(Some(DEAD));

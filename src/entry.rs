@@ -105,7 +105,7 @@ enum Mark {
     Shared,
     /// A permit for any slot.
     AnySlot,
-    /// A permit for any slot. A node without a free slot also reports the next change of the key.
+    /// A permit for any slot. If a node has no free slot, it also reports the next change of the key.
     AnySlotOrPush,
     /// A permit for this slot only.
     ThisSlot,

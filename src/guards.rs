@@ -8,13 +8,13 @@
 //! condition of that guard is then not evaluated and counts as `false`, so that the guard does not act. The simulator
 //! takes out one guard after another, and each time an oracle must find the fault (`tests/sim/mutations.rs`, run by
 //! `tests/breakages.sh`). In the tests of the library, an environment variable selects the guard, as in
-//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All breakages of the command (`cli`) are
-//! patches.
+//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All deliberate faults of the command (`cli`)
+//! are patches.
 //!
 //! # Not here
 //!
 //! * The module `node::trust` protects against restarted servers, and uses some of these guards.
-//! * Other breakages, such as a wrong value, a wrong order or an extra step, are patches in `tests/breakages`.
+//! * Other deliberate faults, such as a wrong value, a wrong order or an extra step, are patches in `tests/breakages`.
 //! * The engine does not decide which connection carries the bytes, how a connection is closed, or which clock is read.
 //!   The simulated worlds have their own switches for these decisions.
 
@@ -96,11 +96,11 @@ guards! {
     DebtWithoutRoomForgotten,
     /// Without this guard, a handle may leave any number of tokens on the nodes.
     ClaimsUnbounded,
-    /// Without this guard, handing over a lock releases a copy on which the lock's end depends, because an earlier
-    /// `SET` may still run on that node.
+    /// Without this guard, handing over a lock also releases the key on a node on which the lock's end depends, because
+    /// an earlier `SET` may still run there.
     ConfirmedCopyReleased,
-    /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
-    /// have left one.
+    /// Without this guard, a node gets no release after a `SET` was denied or withdrawn, although an earlier `SET` may
+    /// have left the token.
     DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
@@ -130,7 +130,7 @@ guards! {
     AlarmIgnored,
     /// Without this guard, a node whose clock was stepped still votes.
     StepIgnored,
-    /// Without this guard, a copy that a node got after a step of its clock counts for an extension like an older copy.
+    /// Without this guard, a key that a node got after a step of its clock counts for an extension like an older key.
     NewCopySure,
     /// Without this guard, a node with a barrier votes.
     BarrierIgnored,

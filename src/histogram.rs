@@ -181,7 +181,7 @@ mod tests {
 
     const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
 
-    /// Returns by how much the value that a histogram returns for a duration may exceed that duration.
+    /// Returns how far a histogram may overstate a duration of `nanos`.
     fn slack(nanos: u64) -> u64 {
         nanos / FINE as u64 + (1 << WIDTH_BITS)
     }

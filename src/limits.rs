@@ -95,8 +95,8 @@ pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
 /// The longest command about a lock on several resources. A command on several resources may be longer than the half of
-/// the out buffer that is reserved for questions. While that half is exceeded, the handle sends the node no more
-/// questions.
+/// the out buffer that is reserved for questions. While more than that half is in use, the handle sends the node no
+/// more questions.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has

@@ -379,8 +379,8 @@ impl LocalRedlock {
     }
 
     /// Counts the counters of fencing tokens on each node.
-    /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the operating system
-    /// fails to wait.
+    /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the wait for the
+    /// sockets fails.
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
         calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
@@ -454,8 +454,8 @@ impl LocalRedlock {
     }
 
     /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
-    /// remains. [`poll`](Self::poll) returns the event. If less than `left` remains already, the event comes
-    /// immediately. If more remains, the event comes up to two milliseconds early, and never late. An extension
+    /// remains. [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event
+    /// comes immediately. Otherwise, the event comes up to two milliseconds early, and never late. An extension
     /// postpones the event. If there are several requests, only the one with the largest `left` counts until its event
     /// has come. A lock that was released, handed over or reported as lost causes no event.
     ///

@@ -59,12 +59,7 @@ pub(crate) fn arguments(
     command: &Command,
     arguments: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
-    let unread = |error| {
-        wrong(
-            path,
-            format!("{error}; the file comes from --config or {FILE}"),
-        )
-    };
+    let unread = |error| wrong(path, format!("{error}; --config or {FILE} names this file"));
     let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -111,8 +111,8 @@ pub(crate) fn in_full(told: &Inspection) -> String {
     state(told) + &each.collect::<String>()
 }
 
-/// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second
-/// text gives the owner, the validity and the nodes.
+/// Returns two texts for each holder of a shared lock or a permit. The first text is `reader`, or the slot of a permit.
+/// The second text gives the owner, the validity and the nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {

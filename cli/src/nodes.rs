@@ -152,7 +152,7 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// The smallest possible number of counters, and why there may be more. `None` if the command did not count the
+    /// The smallest possible number of counters, and why there may be more. `None` if the user did not ask for the
     /// counters.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }

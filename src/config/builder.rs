@@ -151,9 +151,9 @@ impl Builder {
     /// suspended program may continue for a while before it checks its lock
     /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
     /// gets the lock until `delay` has also passed. The old holder must stop within that time. A release does not wait
-    /// for the delay, but deletes the keys immediately. This also applies to a late release, and to a guard that is
-    /// dropped after a loss. If a request of the old holder may still be running, keep the guard until the request has
-    /// ended, or leak the guard ([`core::mem::forget`]).
+    /// for the delay, but deletes the keys immediately. A late release also deletes the keys immediately, and so does
+    /// the drop of a guard after a loss. If a request of the old holder may still be running, keep the guard until the
+    /// request has ended, or leak the guard ([`core::mem::forget`]).
     ///
     /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times as without
     ///   a delay, and `extend` and `confirm` subtract the delay.
@@ -166,9 +166,9 @@ impl Builder {
     /// * If a majority reports the lock as lost, a handle with a delay does not delete the remaining keys. The
     ///   remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`]) have
     ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
-    ///   the missing keys, the remaining keys do not prevent this. A node may stall during the loss, and later run an
-    ///   extension that was sent before. It then keeps its copy for the ttl and the delay. This single copy prevents
-    ///   other clients from taking the lock only if more nodes are unreachable.
+    ///   the missing keys, the remaining keys do not prevent other clients from taking the lock. A node that stalled
+    ///   during the loss may later run an extension that was sent before, and then keeps its key for the ttl and the
+    ///   delay. This single key prevents other clients from taking the lock only if more nodes are unreachable.
     /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
     ///   the reports of waiting callers include the delay.
     ///
@@ -277,7 +277,7 @@ impl Builder {
     ///
     /// Even without this option, the handle uses no scripts on a node that refuses them. A node refuses scripts if the
     /// user may not run them (`-@scripting`) or if the server cannot. With this option the handle sends no script at
-    /// all. The following paragraphs apply to both cases, except for the restart guard.
+    /// all. The text below also applies to nodes that refuse scripts, except for the part about the restart guard.
     ///
     /// The handle takes a lock with `SET`, as with scripts. For the first lock on a connection, the handle asks the
     /// node how the lock can be released, which costs one more round trip. The handle uses the first of the following
@@ -301,8 +301,8 @@ impl Builder {
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets its
-    ///   copy once the handle knows how to release locks on it.
+    /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets the
+    ///   key once the handle knows how to release locks on that node.
     /// * If the key of a lock has a value longer than 64 KiB, the handle closes the connection when it reads the value.
     /// * A single try (`try_lock`) may fail if this handle has just released the same resource, because the try may
     ///   reach a node before the releasing transaction has ended.
@@ -833,7 +833,7 @@ mod tests {
     /// Returns every text that a program can print about a builder with this `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
-        // A handle that gets a valid URL twice reports a duplicate node.
+        // A builder that gets a valid URL twice reports a duplicate node.
         let twice = builder.clone().node(url);
         let (config, error) = (builder.config(), twice.config());
         let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");

@@ -136,7 +136,7 @@ pub enum RestartGuard {
     ///   GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not
     ///   restored from a copy. The exception further assumes that these settings do not change while the server runs,
     ///   and that no replica is promoted *and restarted* before a client has asked that replica.
-    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
+    /// * The errors `LOADING`, `READONLY` and `MASTERDOWN`, and a stepped clock, cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
     /// With `Strict`, the nodes run scripts instead of plain `SET`s. Each command has some 200 more bytes, a new
@@ -146,14 +146,14 @@ pub enum RestartGuard {
     /// `Strict` does not detect these cases:
     ///
     /// * A lock was deleted or evicted while the marker stayed.
-    /// * Clients use the same keys without this guard.
+    /// * Other clients use the same keys without this guard.
     /// * A server behind a proxy restarts from disk, or a replica behind it is promoted, and the proxy hides the lost
     ///   connection.
     /// * A master becomes a replica and then a master again, between two commands.
     /// * A barrier is deleted.
     ///
     /// If clients have different values of `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A
-    /// client may not know a longer ttl if it is not on all nodes yet, or if a majority has forgotten it. So start the
+    /// client may not know a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the
     /// clients with the longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
@@ -299,10 +299,10 @@ impl LockOptions {
     ///   lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The handle reports the lock as lost two round trips after the key has changed on a majority.
-    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant. They
-    ///   cover at most 1,000 keys of a handle, because each server has a bounded table for them. Without notifications,
-    ///   or if the number of [`extensions`](Self::extensions) is limited, the handle notices the change at the next
-    ///   extension. Between the change and the report another client can take the lock.
+    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant.
+    ///   Notifications cover at most 1,000 keys of a handle, because each server has a bounded table of the keys that
+    ///   it watches. Without notifications, or if the number of [`extensions`](Self::extensions) is limited, the handle
+    ///   notices the change at the next extension. Between the change and the report another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
     ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
@@ -359,10 +359,10 @@ impl LockOptions {
     ///   restarted at the same time, an operator must create the floors again. The
     ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create
     ///   floors, and how to see which nodes have a floor.
-    /// * A repair waits for the longest ttl, so that every attempt from before the restart has expired. The longest ttl
-    ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
-    ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
-    ///   clients.
+    /// * A repair waits for the longest ttl, because every attempt that began before the restart has expired by then.
+    ///   The longest ttl is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client
+    ///   takes fenced locks with a longer ttl, set `max_ttl` in every client, because a handle does not know the
+    ///   requests of other clients.
     /// * A fenced lock and a plain lock on the same resource exclude each other.
     /// * A permit's fencing token is larger than all earlier tokens of its [slot](crate::PermitGuard::slot), but may be
     ///   smaller than tokens of other slots.

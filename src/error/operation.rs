@@ -107,7 +107,7 @@ impl LockError {
     }
 }
 
-/// Returns who holds the lock, and how long it is still held, as far as this is known.
+/// Returns who holds the lock and for how much longer, if that is known.
 fn held(report: &Report) -> String {
     let which = report
         .held_resource()
@@ -296,8 +296,7 @@ impl InvalidRequest {
 pub enum RequestFault {
     #[error("the resource name{} is empty; give the lock a name", place(*.index))]
     EmptyResource { index: Option<usize> },
-    /// The name begins with `shearline:`, like the keys that this library uses itself. A lock with such a name would
-    /// keep other clients from those keys.
+    /// The name begins with `shearline:`, the prefix of the keys that this library uses itself.
     #[error("resource names that begin with `shearline:` are reserved; use another name")]
     ReservedResource,
     #[error(

@@ -296,8 +296,8 @@ impl Report {
     /// Returns the number of permits that other clients use for the resource, if the request failed because it named
     /// another number. For errors other than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
-    /// All clients must use the same number for one resource. A call with another number fails immediately. The number
-    /// of the other clients applies until all their permits are released or have expired.
+    /// All clients must use the same number for one resource. A call with another number of permits fails immediately.
+    /// The number of the other clients applies until all their permits are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -402,8 +402,8 @@ impl Report {
         nodes.filter(|node| predicate(&node.outcome)).count()
     }
 
-    /// Lists the answers. Nodes with the same answer share a clause: `a:1 and c:3 each timed out; b:2 held`. `granted`
-    /// is the word for a node that said yes.
+    /// Lists the answers. Nodes with the same answer are listed together: `a:1 and c:3 each timed out; b:2 held`.
+    /// `granted` is the word for a node that said yes.
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {

@@ -81,9 +81,9 @@ impl Drift {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. This is the part of the share
-    /// that is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
-    /// milliseconds.
+    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. The result is the share of the
+    /// ttl, minus the part of the share for the clock's [`rate`](Self::rate). The fixed part covers the rounding of the
+    /// server to milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),

@@ -2,12 +2,12 @@
 //!
 //! # Why the order holds
 //!
-//! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
-//! timer also gets this place. When the wheel enters a slot of a higher level, it moves all timers of this slot to
-//! their new places *before* another timer can be armed. The only exception is a single timer, which fires immediately
-//! while the wheel moves to its tick. So the timers of one tick are always in one ring. The timers of one tick enter
-//! this ring at the end, and leave it together, from the front. So these timers are in the order in which they were
-//! armed, on every level and without sequence numbers.
+//! Every timer, including a new one, is in the place that [`Place::of`] computes from its own tick and the tick of the
+//! wheel. When the wheel enters a slot of a higher level, it moves all timers of this slot to their new places *before*
+//! another timer can be armed. If a timer is alone in its slot, the wheel does not move it, but fires it when it moves
+//! to its tick. So the timers of one tick are always in one ring. The timers of one tick enter this ring at the end,
+//! and leave it together, from the front. So these timers are in the order in which they were armed, on every level and
+//! without sequence numbers.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -159,8 +159,8 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of a timer that waits for that call,
-    /// as the reason to wake up. Returns `None` if no timer is armed.
+    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of one timer that needs the call, as
+    /// the reason to wake up. Returns `None` if no timer is armed.
     ///
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
     /// on the lowest level, the method returns the exact tick and the value of this timer. The lowest level has the
@@ -345,8 +345,8 @@ mod tests {
         }
     }
 
-    /// If two timers share their slot down to the lowest level, they cause at most one empty wake-up for each higher
-    /// level, and one for each turn of the top level.
+    /// Two timers that share a slot on each higher level cause at most one empty wake-up for each of these levels, and
+    /// one for each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_two_timers_on_time() {
         for distance in distances() {

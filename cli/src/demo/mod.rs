@@ -65,7 +65,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the other workers. The
 /// output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it in
-/// time. The demo still sends the release to all nodes.
+/// time. The demo nevertheless sends every release to all nodes.
 ///
 /// Ctrl-C ends the demo early, and the demo still prints the verdict. Without a terminal, the demo writes one line each
 /// second.

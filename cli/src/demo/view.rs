@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second of the last line, if the output is not a terminal.
+    /// The second in which the last line was written, if the output is not a terminal.
     second: u64,
 }
 

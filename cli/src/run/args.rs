@@ -91,7 +91,7 @@ pub(crate) struct Args {
     /// Shares the lock with other users of --shared.
     ///
     /// A request without --shared waits until all shared locks are released. Later requests for shared locks wait
-    /// behind it. The nodes must run scripts.
+    /// behind it. Requires nodes that support scripts.
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
@@ -99,7 +99,8 @@ pub(crate) struct Args {
     ///
     /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
     /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
-    /// status 75. A request for the lock NAME waits until no client holds a permit. The nodes must run scripts.
+    /// status 75. A request for the lock NAME waits until no client holds a permit. Requires nodes that support
+    /// scripts.
     #[arg(
         long,
         value_name = "K",

@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * A scan changes no process. A user may list the children of all its processes.
-//! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), this holds even
-//!   if the kernel has given its process id to another process.
+//! * A scan does not affect the processes. A user may list the children of all its processes.
+//! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), no other process
+//!   gets the signal either, even if the kernel has reused the process id.
 //!
 //! # Not here
 //!

@@ -102,8 +102,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The lost command may have left work half done. So the report shows its outcome, instead of the
-                // outcome of this new attempt.
+                // The command that lost its lock may have left work half done. So the report shows the outcome of that
+                // command, and not of this new attempt.
                 ending.error = Some(failure);
                 break;
             }
@@ -258,7 +258,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         }
         (Some(Err(error)), ..) => return Err(cannot_run(args, error)),
         _ if ended.for_lock => {
-            let why = format!("lost the lock {name}: the command was ended");
+            let why = format!("lost the lock {name}, so the command was ended");
             (
                 "lost",
                 Status::Lost,
@@ -266,7 +266,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             )
         }
         (.., Err(UnlockError::NotHeld(_))) => {
-            let why = format!("the lock {name} was no longer held at the end");
+            let why = format!("the lock {name} was no longer held when the command ended");
             ("lost", Status::Lost, why)
         }
         (_, Some(status), Ok(())) => ("released", status.into(), String::new()),

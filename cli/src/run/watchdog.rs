@@ -46,7 +46,8 @@ pub(super) fn guard(args: &PartArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not yet become the command. When it does, the kernel closes its socket of the channel.
+    /// The trampoline has not yet become the command. When the command replaces the trampoline, the kernel closes the
+    /// trampoline's socket.
     Starting(Channel),
     Running,
     /// The command has ended. At the given time, if any, the watchdog kills the processes that the command left behind.
