@@ -132,7 +132,7 @@ impl Histogram {
 /// Returns the bucket of a number of nanoseconds. For the last bucket, the result may be larger than its index.
 ///
 /// Reads the bucket from a floating point number: from its exponent and the first bits of its fraction. The conversion
-/// is exact for all numbers below the last bucket. It takes one instruction, because it converts a signed number.
+/// is exact for all numbers below the last bucket. The conversion takes one instruction, because the number is signed.
 /// Numbers that become negative belong to the last bucket.
 #[inline]
 fn bucket(nanos: u64) -> usize {

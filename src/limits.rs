@@ -104,8 +104,8 @@ pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) +
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// The longest string that the handle reads in full, in any reply after the handshake. A marker has some 150 bytes, and
-/// a token has fewer. A key may contain a longer text that another program wrote. The handle keeps only this many bytes
-/// of such a text, which is enough to see that the text is no token.
+/// a token has fewer. A key may contain a longer text that another program wrote. Of this text, the handle keeps only
+/// this many bytes, which are enough to see that the text is no token.
 pub(crate) const STRING_BYTES_MAX: usize = 192;
 
 /// The longest string that the handle reads in full during the handshake, which asks for `INFO`.
@@ -131,7 +131,7 @@ pub const REPLY_ELEMENTS_MAX: usize = 4096;
 pub const PUSHES_MAX: u32 = 1024;
 
 /// The largest number of operations that wait for an outcome at the same time. Extensions and confirmations have a
-/// separate bound of the same size, so that waiting callers cannot use up their room.
+/// separate bound of the same size, so that waiting callers do not block them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
 /// The largest number of watches of one handle. When a key changes, the handle checks all watches of this key, and when
@@ -155,8 +155,8 @@ pub(crate) const WATCHED_MAX: usize = 1000;
 /// Longer commands would save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The largest number of renewals that go to a node without waiting for the node's turn. Such a small number hardly
-/// delays other commands.
+/// The largest number of renewals that go to a node without waiting for the node's turn. A number as small as this
+/// hardly delays other commands.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the

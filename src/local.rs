@@ -9,7 +9,7 @@
 //!
 //! # Not here
 //!
-//! This module has no guards: its locks are plain values. Dropping such a lock does not release it, because the lock
+//! This module has no guards: its locks are plain values. Dropping a lock does not release it, because a plain value
 //! cannot reach its handle. The algorithm is in `engine`, and the sockets are in `driver`.
 
 use alloc::string::String;

@@ -106,8 +106,8 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token contains it. With such a token, a node grants the lock only
-    /// with this fencing token, or gets a copy of the lock after a majority has granted it.
+    /// Returns the fencing token of the lock, if the token contains it. In that case, a node either grants the lock
+    /// with exactly this fencing token, or gets the key only after a majority has granted the lock.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named
@@ -138,7 +138,7 @@ const RANDOM_BEFORE_MARK: usize = 8;
 /// random part. One in 10^12 random tokens contains this mark.
 pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
 
-/// The mark before a fencing token that nodes have requested. A node accepts a requested number even if it is far ahead
+/// The mark before a fencing token that nodes have asked for. A node accepts a requested number even if it is far ahead
 /// of the node's clock.
 pub(crate) const WANTED_MARK: [u8; 5] = *b"\0Term";
 

@@ -27,9 +27,9 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time begins when the command starts. The command waits for silent nodes for at least the time
-    /// of --connect-timeout. If only an operator can solve the problem, such as a wrong password, the
-    /// command does not wait. This option has the alias --timeout.
+    /// The time begins when the command starts. Even with a shorter time, the command waits one --connect-timeout for
+    /// silent nodes. If only an operator can solve the problem, such as a wrong password, the command does not wait.
+    /// This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 

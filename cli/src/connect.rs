@@ -127,7 +127,7 @@ pub(crate) struct Nodes {
     /// Longest wait for a connection.
     ///
     /// A connection and its login take about three round trips. A command that needs all nodes waits this long for
-    /// nodes that are not connected yet. If fewer nodes than a majority are connected, it waits twice as long.
+    /// nodes that are not connected yet. If fewer nodes than a majority are connected, the command waits twice as long.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
@@ -179,8 +179,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// Returns one builder for each node, without a restart guard. No program may rely on the lock of such a builder,
-    /// because a single node grants it.
+    /// Returns one builder for each node, without a restart guard. A single node grants a lock of these builders, so no
+    /// program may rely on the lock.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.

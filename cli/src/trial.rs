@@ -118,7 +118,7 @@ impl Trial {
         }
     }
 
-    /// Extends and releases the lock that was taken on the one node of the handle.
+    /// Extends and releases the lock that was taken on the only node of the handle.
     fn by<W: Holds>(
         (redlock, nodes, lock): (&Redlock, &Nodes, &Lock),
         taken: Result<Guard<W>, LockError>,

@@ -3,7 +3,7 @@
 //! # Guarantees
 //!
 //! * "extended": on a majority of the nodes, the token now expires later than it did on any node before.
-//! * "released": the keys are gone before they could expire.
+//! * "released": the keys vanished before they could expire.
 //! * "broken": an operator has broken the lock.
 //! * "new holder": the token differs from the token of the last holder that the command has shown.
 //! * If it is not certain what has changed, the line has none of these words. If a key vanishes just before its expiry,
@@ -40,9 +40,9 @@ shearline watch --count 2 report      # how it is now, and its next change",
 /// Each change is one line, or one object with --json. The nodes push each change, and send nothing between changes. If
 /// changes follow each other within a hundredth of a second, the command shows them as one.
 ///
-/// Each line begins with the time in UTC. The line also names the change, if it is certain: "extended", "released",
-/// "broken" or "new holder". "released" also stands for keys that were deleted before they expired. "new holder" may be
-/// the same client with a new lock.
+/// Each line begins with the time in UTC. The line also names the change, if it is certain: extended, released, broken
+/// or new holder. Keys that were deleted before they expired also count as released. A new lock of the same client also
+/// counts as a new holder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.

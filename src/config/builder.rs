@@ -66,8 +66,8 @@ impl Builder {
     }
 
     /// Sets how long a call waits for a node's vote, at least 1 ms. By default, the time is 5 to 50 ms, depending on
-    /// the ttl. On slow networks it is four round trips, but never more than 1 s. A stalled node does not increase the
-    /// default.
+    /// the ttl. On slow networks, the default is four round trips, but never more than 1 s. A stalled node does not
+    /// increase the default.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("node", timeout));
@@ -131,7 +131,7 @@ impl Builder {
     /// value. All clients then use the longest value that any of them has declared.
     ///
     /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks.
-    /// Such a node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, no lock is
+    /// The node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, no lock is
     /// granted for `max_ttl` plus up to three seconds, because servers report their uptime in whole seconds. If the
     /// servers are new, an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If
     /// `max_ttl` is not set, and the guard is not strict, each node votes immediately.
@@ -150,7 +150,7 @@ impl Builder {
     /// A delay helps if work may continue after its lock has ended. For example, a process may need time to stop, or a
     /// suspended program may continue for a while before it checks its lock
     /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
-    /// gets the lock until `delay` has also passed. The old holder must stop within that time. A release does not wait
+    /// gets the lock until `delay` has also passed. The old holder must stop within the delay. A release does not wait
     /// for the delay, but deletes the keys immediately. A late release also deletes the keys immediately, and so does
     /// the drop of a guard after a loss. If a request of the old holder may still be running, keep the guard until the
     /// request has ended, or leak the guard ([`core::mem::forget`]).
@@ -255,13 +255,13 @@ impl Builder {
     /// Sets whether the handle watches the wall clocks of the nodes. Default: `true`.
     ///
     /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. Therefore, the handle
-    /// asks each node for its `TIME` at most once a second. It sends this question right before a command about a lock,
-    /// in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth of
-    /// the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the factor,
-    /// multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms
-    /// at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than this
-    /// limit, and by more than the time that the answers took. A node whose clock has stepped gets the same quarantine
-    /// as a restarted node, unless the guard
+    /// asks each node for its `TIME` at most once a second. The handle sends `TIME` right before a command about a
+    /// lock, in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth
+    /// of the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the
+    /// factor, multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240
+    /// ms at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than
+    /// this limit, and by more than the time that the answers took. A node whose clock has stepped gets the same
+    /// quarantine as a restarted node, unless the guard
     /// is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this
     /// quarantine the node grants no new lock. The node still extends and confirms the locks that it already had.
     ///
@@ -273,7 +273,7 @@ impl Builder {
         self
     }
 
-    /// Sets whether the handle uses no scripts. By default the handle uses scripts on nodes that run them.
+    /// Sets whether the handle works without scripts. By default the handle uses scripts on nodes that run them.
     ///
     /// Even without this option, the handle uses no scripts on a node that refuses them. A node refuses scripts if the
     /// user may not run them (`-@scripting`) or if the server cannot. With this option the handle sends no script at
@@ -297,7 +297,7 @@ impl Builder {
     /// # What differs
     ///
     /// * A release with two round trips may not finish if the program ends right after the release or the drop of a
-    ///   guard. The keys of such a lock may stay until their ttl ends.
+    ///   guard. The keys of the lock may then stay until their ttl ends.
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
@@ -407,7 +407,7 @@ impl Builder {
         self
     }
 
-    /// Makes a waiting caller poll the sockets in a loop instead of sleeping. This keeps a processor busy for a few
+    /// Makes a waiting caller poll the sockets in a loop instead of sleeping. The loop keeps a processor busy for a few
     /// microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;

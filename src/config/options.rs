@@ -38,8 +38,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only sent attempts count. If a caller waits for other callers, it sends no attempts. It gives up after `tries`
-    /// times the longest delay at the latest.
+    /// Only sent attempts count. If a caller waits for other callers, it sends no attempts. The call gives up after
+    /// `tries` times the longest delay at the latest.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range for the delay.
     #[must_use]
@@ -92,11 +92,11 @@ pub enum RestartGuard {
     /// (`appendfsync always`), and for tests.
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
-    /// identity has changed or can no longer be read. It also enters quarantine if it refused a command because it
+    /// identity has changed or can no longer be read. A node also enters quarantine if it refused a command because it
     /// loads its data or is a replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that
     /// handshake. The quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle
-    /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten
-    /// lock has expired.
+    /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After the quarantine, every
+    /// forgotten lock has expired.
     ///
     /// If `max_ttl` is set, a node with a shorter uptime at the first connection is in quarantine for the remaining
     /// time.
@@ -123,8 +123,8 @@ pub enum RestartGuard {
     /// no client counts the answers of that node.
     ///
     /// * The handle refuses longer ttls than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
-    ///   value of the markers. A client with a longer `max_ttl` writes it to the markers, together with barriers. All
-    ///   clients should use the same value.
+    ///   value of the markers. A client with a longer `max_ttl` writes its value to the markers, together with
+    ///   barriers. All clients should use the same value.
     /// * A client with another number of nodes or another group name
     ///   gets [`LockError::OtherGroup`](crate::LockError::OtherGroup), and no lock. Use `Redlock::reinit` to change the
     ///   number or the name.
@@ -270,7 +270,7 @@ impl LockOptions {
     }
 
     /// Makes at most `tries` attempts, including the first one. If a caller waits for other callers, it sends no
-    /// attempts. It gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
+    /// attempts. The call gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
     /// extension by the current holder may also use up a try. With one try, the call does not wait. Zero is refused
     /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {

@@ -29,8 +29,8 @@ pub enum LockError {
     TooSlow(Report),
     /// A node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use this
     /// node together with other nodes, or with another group name. Two such groups can have majorities without a common
-    /// node. So the handle takes no lock while any node reports such a marker, and the call does not try again. The
-    /// handle still extends held locks, on the nodes whose answers count.
+    /// node. So the handle takes no lock while any node reports the marker of another group, and the call does not try
+    /// again. The handle still extends held locks, on the nodes whose answers count.
     OtherGroup(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),

@@ -265,13 +265,13 @@ impl Report {
     }
 
     /// Returns how much longer the lock is held, counted from the time when the call gave up. The holder may release or
-    /// extend the lock earlier. Only [`LockError::Held`](crate::LockError::Held) has such a time.
+    /// extend the lock earlier. Only [`LockError::Held`](crate::LockError::Held) contains this time.
     ///
     /// The time comes from a majority of the nodes, or from the validity of a lock that this handle itself holds.
     /// Returns `None` if the time is not known, or if the lock [never expires](Self::never_expires).
     ///
-    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time. Such a call knows the time only
-    /// from other callers of this handle that hold the lock or wait for it.
+    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time, and knows it only from other
+    /// callers of this handle that hold the lock or wait for it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         self.0.left.filter(|left| *left != Duration::MAX)
@@ -632,7 +632,7 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// The word with which servers name a script in the error of a command that failed in it.
+/// The word that servers use for the script, in the error of a command that failed inside a script.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
 /// Returns `true` if this error text suggests that the server runs no scripts.

@@ -111,8 +111,8 @@ impl Keeping {
     }
 
     /// Returns the exponent of a power of two. If `locks` locks are kept, extensions begin at multiples of this power,
-    /// in ticks. Powers of two divide each other, so locks that are extended together stay together when the number of
-    /// locks changes. The power is at most a 64th of the time between two extensions.
+    /// in ticks. Of two powers of two, the larger is a multiple of the smaller, so locks that are extended together
+    /// stay together when the number of locks changes. The power is at most a 64th of the time between two extensions.
     fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {

@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end after the last handle is dropped, and does not wait.
+    /// Asks the I/O thread to end, and does not wait.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;

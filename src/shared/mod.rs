@@ -44,8 +44,8 @@
 //!   clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
 //!   thread does not keep the poll. Instead, it watches the descriptor, as it does between calls. So another caller
-//!   polls for itself, even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it
-//!   may notice a free lock a millisecond late.
+//!   polls for itself, even if ten thousand tasks rest. After a call, the I/O thread naps for a millisecond, so it may
+//!   notice a free lock a millisecond late.
 //! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
 //!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
@@ -254,9 +254,9 @@ impl Shared {
 
     // ----- how long a caller waits ------------------------------------------------------------
 
-    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. This is twice the node
-    /// timeout, and some time for the serving thread. An answer takes longer only if the system does not schedule the
-    /// serving thread.
+    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. The result is twice the
+    /// node timeout, plus some time for the serving thread. An answer takes longer only if the system does not schedule
+    /// the serving thread.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self
@@ -265,8 +265,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns how long a caller without a deadline waits for a lock, by its own clock. This is twice the time of all
-    /// attempts, because the caller may wait behind other callers.
+    /// Returns how long a caller without a deadline waits for a lock, by its own clock. The result is twice the time of
+    /// all attempts, because the caller may wait behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

@@ -260,9 +260,9 @@ impl Redlock {
     /// quarantine ends.
     ///
     /// `check` does not find a missing permission ([`Unusable::Permission`](crate::Unusable)) before a call has tried
-    /// to take a lock, because permissions depend on the name of the lock. After such a call, `check` reports the
-    /// missing permission until a later call finds that the permission is granted. Only the calls that take locks
-    /// report a fault of one name (a key pattern that does not match) or a temporary fault (`OOM`).
+    /// to take a lock, because permissions depend on the name of the lock. After a call has failed for lack of a
+    /// permission, `check` reports the missing permission until a later call finds that it is granted. Only the calls
+    /// that take locks report a fault of one name (a key pattern that does not match) or a temporary fault (`OOM`).
     ///
     /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). The call reports a repaired node after the
     /// next attempt to connect, which is at most two seconds later. The call reports a granted permission after the
@@ -272,8 +272,8 @@ impl Redlock {
     ///
     /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
     /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock
-    /// until an operator has repaired the reported faults. If it returns `false`, the faults may pass by themselves:
-    /// nodes are down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
+    /// until an operator has repaired the reported faults. Otherwise, the faults may pass by themselves: nodes are
+    /// down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -404,10 +404,10 @@ impl Redlock {
     /// after you have changed the number of nodes, or the [name](crate::Builder::group) of the group.
     /// Only [`RestartGuard::Strict`](crate::RestartGuard) needs markers.
     ///
-    /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
-    /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the
-    /// longest time that a lock of either membership may last. No lock is granted until the barrier ends. If no client
-    /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier immediately.
+    /// Call `reinit` once, before the first client of the new membership takes a lock. Before you call `reinit`, stop
+    /// the clients of the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a
+    /// barrier for the longest time that a lock of either membership may last. No lock is granted until the barrier
+    /// ends. If no client holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier immediately.
     ///
     /// A client with the old membership gets [`LockError::OtherGroup`](crate::LockError::OtherGroup) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old

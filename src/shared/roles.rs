@@ -21,7 +21,7 @@
 use crate::time::Instant;
 
 /// If at least this many callers wait, the I/O thread serves, and no caller takes the poll. If only two threads wait,
-/// they pass the poll to each other, because in measurements the I/O thread was not faster.
+/// they pass the poll to each other, because in measurements the I/O thread did not serve them faster.
 pub(super) const MANY: usize = 3;
 
 /// The thread that has a role.

@@ -4,9 +4,9 @@
 //!
 //! Every timer, including a new one, is in the place that [`Place::of`] computes from its own tick and the tick of the
 //! wheel. When the wheel enters a slot of a higher level, it moves all timers of this slot to their new places *before*
-//! another timer can be armed. If a timer is alone in its slot, the wheel does not move it, but fires it when it moves
-//! to its tick. So the timers of one tick are always in one ring. The timers of one tick enter this ring at the end,
-//! and leave it together, from the front. So these timers are in the order in which they were armed, on every level and
+//! another timer can be armed. If a timer is alone in its slot, the wheel does not move the timer, but fires it
+//! directly. So the timers of one tick are always in one ring. The timers of one tick enter this ring at the end, and
+//! leave it together, from the front. So these timers are in the order in which they were armed, on every level and
 //! without sequence numbers.
 
 #![warn(clippy::arithmetic_side_effects)]
@@ -86,8 +86,8 @@ const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 impl<T> Wheel<T> {
     /// Creates a wheel without timers, at `start`.
     ///
-    /// The wheel takes three kilobytes. For each armed timer, it takes the size of `T` and twenty bytes, rounded up to
-    /// whole words if `T` is aligned to words.
+    /// The wheel takes three kilobytes. Each armed timer takes the size of `T` and twenty bytes, rounded up to whole
+    /// words if `T` is aligned to words.
     #[must_use]
     pub fn new(start: Instant) -> Self {
         Self {

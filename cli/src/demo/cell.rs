@@ -25,7 +25,7 @@ pub(super) struct Cell {
     most_inside: AtomicU32,
 }
 
-/// Represents a worker in the critical section, until it is dropped.
+/// Represents a worker in the critical section, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     cell: &'a Cell,

@@ -74,8 +74,8 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
-    /// the servers may be down. The demo uses one key. Its name is shearline-demo: and a number. The demo does not stop
-    /// these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// the servers may be down. The demo uses one key, named shearline-demo: and a number. The demo does not stop these
+    /// servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
     /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,

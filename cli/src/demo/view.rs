@@ -1,4 +1,4 @@
-//! The output of the running demo. On a terminal the output is a picture. Otherwise it is one line each second.
+//! The output of the running demo. On a terminal the output is a picture. Otherwise the output is one line each second.
 
 use std::io::stdout;
 use std::thread;

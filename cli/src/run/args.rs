@@ -116,8 +116,8 @@ pub(crate) struct Args {
     /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
-    /// option for jobs that several machines start at the same time. A machine whose clock is late then still finds the
-    /// lock held.
+    /// option for jobs that several machines start at the same time. A machine that starts its job late, because its
+    /// clock is slow, then still finds the lock held.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,

@@ -40,9 +40,9 @@ pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns the time at which the supervisor itself kills all processes. The watchdog kills them at `until`, or when it
-/// hears of a loss. The supervisor kills them a little later, in case the watchdog fails. `lost` is the time at which
-/// the supervisor noticed a loss.
+/// Returns the time at which the supervisor itself kills all processes. The watchdog kills the processes at `until`, or
+/// when the supervisor reports a loss. The supervisor kills the processes a little later, in case the watchdog fails.
+/// `lost` is the time at which the supervisor noticed a loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))

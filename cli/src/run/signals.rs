@@ -72,8 +72,8 @@ impl Wake for Sender {
 }
 
 impl Signals {
-    /// Installs a handler for every signal that can be handled, and for the end of children. Leaves out signals that
-    /// stop a job, if a terminal may stop this process.
+    /// Installs a handler for every signal that can be handled, and for the end of children. If a terminal may stop
+    /// this process, leaves out the signals that stop a job.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
@@ -108,8 +108,8 @@ impl Signals {
         })
     }
 
-    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or if it asks a
-    /// command to end.
+    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or asks a command to
+    /// end.
     pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));

@@ -305,7 +305,7 @@ fn got(extended: Option<shearline::Report>) -> Option<String> {
     Some(format!("; its last extension got {report}{loss}"))
 }
 
-/// Returns the failure of a command that cannot run. The exit status is the same as that of `env`.
+/// Returns the failure of a command that cannot run. The exit status is the one that `env` uses.
 fn cannot_run(args: &Args, error: i32) -> Failure {
     let error = io::Error::from_raw_os_error(error);
     let is_missing = error.kind() == io::ErrorKind::NotFound;

@@ -71,7 +71,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the command. Returns `None` if this fails and the supervisor knows about the failure.
+    /// Starts the command. Returns `None` if the command cannot start and the watchdog has reported the reason.
     fn start(args: &PartArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // Otherwise the process would be named `exe`.
