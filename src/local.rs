@@ -486,8 +486,9 @@ impl LocalRedlock {
     /// ([`Event::AtRisk`]).
     ///
     /// Returns the first report, or `None` after `limit`. If `limit` is [`Duration::ZERO`], the call does not wait. If
-    /// `limit` is `None`, the call waits for a report. Reports from earlier calls are returned first. A lock in such a
-    /// report may have been extended since then, so check its validity. Only the latest 1024 reports are kept.
+    /// `limit` is `None`, the call waits for a report. Reports from earlier calls are returned first. A lock in an
+    /// earlier report may have been extended since that call, so check its validity. Only the latest 1024 reports are
+    /// kept.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@
 //!
 //! * This module refuses an unknown key, because the key could be a misspelled `guard`.
 //! * If every user of the machine can read a file with a password, the command prints a warning. With `--strict-files`,
-//!   the command refuses such a file.
+//!   the command refuses a file that every user can read.
 //! * Errors never show a value that may hold a password.
 
 use std::ffi::OsString;

@@ -74,7 +74,7 @@ pub(crate) struct Nodes {
 
     /// Refuses password files that all users can read.
     ///
-    /// Without this option, the command only warns about such a file.
+    /// Without this option, the command only prints a warning.
     #[arg(long, hide_short_help = true)]
     strict_files: bool,
 
@@ -97,7 +97,7 @@ pub(crate) struct Nodes {
 
     /// Guard: off, observed [default] or strict.
     ///
-    /// A node that has restarted may have forgotten locks. The restart guard prevents such a node from voting.
+    /// A node that has restarted may have forgotten locks, so the restart guard prevents it from voting.
     #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
     guard: Guard,
 

@@ -60,7 +60,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
-    // `before` is the time just before the last poll that returned no state. So the next state is newer than `before`.
+    // `before` is the time just before the last poll that returned no state. So the nodes showed the next state later
+    // than `before`.
     let [before, polled] = [now(), now()].map(Cell::new);
     let check = || {
         before.set(polled.replace(now()));

@@ -168,7 +168,7 @@ impl Builder {
     ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
     ///   the missing keys, the remaining keys do not prevent other clients from taking the lock. A node that stalled
     ///   during the loss may later run an extension that was sent before, and then keeps its key for the ttl and the
-    ///   delay. This single key prevents other clients from taking the lock only if more nodes are unreachable.
+    ///   delay. A single key prevents other clients from taking the lock only if more nodes are unreachable.
     /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
     ///   the reports of waiting callers include the delay.
     ///

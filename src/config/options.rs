@@ -38,8 +38,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only sent attempts count. If a caller waits for other callers, it sends no attempts. The call gives up after
-    /// `tries` times the longest delay at the latest.
+    /// Only sent attempts count. While a caller waits behind other callers of the handle, it sends no attempts. The
+    /// call gives up after `tries` times the longest delay at the latest.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range for the delay.
     #[must_use]
@@ -81,10 +81,10 @@ impl Default for Retry {
 /// The policy for the votes of restarted nodes, which may have forgotten locks.
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
-/// forgotten have expired. The usual advice to operators is to delay restarts by hand. Instead, this guard ignores the
-/// votes of a restarted node. A node in *quarantine* still gets commands, because its keys still block other clients,
-/// but its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
-/// again. An operator can end the quarantine with `Redlock::trust_node`.
+/// forgotten have expired. Operators are usually advised to delay restarts. Instead, this guard ignores the votes of a
+/// restarted node. A node in *quarantine* still gets commands, because its keys still block other clients, but its
+/// answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes again.
+/// An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
@@ -130,8 +130,8 @@ pub enum RestartGuard {
     ///   number or the name.
     /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
     ///   barrier of new nodes.
-    /// * If a server's settings guarantee that it loses nothing, before and after the restart, the restart causes no
-    ///   barrier. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
+    /// * A restart causes no barrier if the server's settings guarantee that it loses nothing, both before and after
+    ///   the restart. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
     ///   server must have no replicas, and must never have been promoted. A client checks these conditions with `CONFIG
     ///   GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not
     ///   restored from a copy. The exception further assumes that these settings do not change while the server runs,
@@ -263,16 +263,16 @@ impl LockOptions {
     /// is set too, the call ends at whichever limit comes first. If `wait` is zero, the call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
-    /// fails immediately. A program that calls again should pause first.
+    /// fails immediately. A program should pause before it calls again.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
     }
 
-    /// Makes at most `tries` attempts, including the first one. If a caller waits for other callers, it sends no
-    /// attempts. The call gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
-    /// extension by the current holder may also use up a try. With one try, the call does not wait. Zero is refused
-    /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Makes at most `tries` attempts, including the first one. While a caller waits behind other callers of the
+    /// handle, it sends no attempts. The call gives up after `tries` times the longest delay of the handle's [`Retry`]
+    /// at the latest. An extension by the current holder may also use up a try. With one try, the call does not wait.
+    /// Zero is refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -310,8 +310,8 @@ impl LockOptions {
     ///   over.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// A kept lock costs small allocations when it is granted. Each extension later than 50 ms after the grant costs
-    /// one command to each node. Extensions that are due in the same turn share one write to each node.
+    /// A kept lock costs small allocations when it is granted. Each extension that comes more than 50 ms after the
+    /// grant costs one command to each node. Extensions that are due in the same turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};

@@ -1,4 +1,5 @@
-//! Why a configuration, or the URL of a node, cannot be used. A handle finds such mistakes before any I/O.
+//! Why a configuration, or the URL of a node, cannot be used. A handle finds mistakes in its configuration before any
+//! I/O.
 
 use alloc::format;
 use alloc::string::String;

@@ -12,8 +12,8 @@ use super::NodeSet;
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// Returns the number of nodes in a majority of `nodes` nodes. This is `nodes / 2 + 1`, which is more than half even if
-/// `nodes` is even.
+/// Returns the number of nodes in a majority of `nodes` nodes. The result is `nodes / 2 + 1`, which is more than half
+/// even if `nodes` is even.
 #[must_use]
 pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1

@@ -74,7 +74,7 @@ impl Shared {
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.roles.wire.take(), core.poller.take()));
-            // Does not unlock the mutex, because that could wait for a thread that does not exist in this process.
+            // Does not unlock the mutex, because unlocking could wait for a thread that does not exist in this process.
             core::mem::forget(core);
         }
     }

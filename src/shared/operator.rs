@@ -175,7 +175,7 @@ impl Redlock {
     /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
     /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes immediately,
     /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. If
-    /// too few nodes answer, the state names no holder and is not free. Silent nodes
+    /// too few nodes answer, the state neither names a holder nor says that the lock is free. Silent nodes
     /// are [`Found::Unknown`](crate::Found) in the state.
     ///
     /// ```no_run

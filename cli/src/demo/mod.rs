@@ -93,8 +93,8 @@ pub(crate) struct Args {
     /// Ttl of each lock, from 50ms to 60s.
     ///
     /// This ttl is also the longest ttl of any client in the demo.
-    // Shorter ttls are refused, because such locks expire when the machine is busy. Longer ttls are refused, because
-    // the key of a crashed demo stays for a whole ttl.
+    // Shorter ttls are refused, because the locks would expire when the machine is busy. Longer ttls are refused,
+    // because the key of a crashed demo stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }

@@ -93,7 +93,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // A lock is extended when half of its validity has passed. The warning must come later.
+            // A lock is extended when half of its validity has passed. The warning must come after this extension.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }

@@ -34,7 +34,7 @@ impl Process {
         let is_child = match stat(self.pid) {
             Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
             // With `hidepid`, `/proc` hides processes that run as another user. This process may still be permitted to
-            // kill some of them.
+            // kill some hidden processes.
             None => children(self.parent).contains(&self.pid),
         };
         if !is_child {

@@ -1,7 +1,7 @@
 //! Receives the signals that arrive at the supervisor or the watchdog.
 //!
 //! If a signal was ignored when the program started, it stays ignored (`nohup`), also in the command. So this program
-//! must not handle such a signal, because the command would then start with the signal's default action.
+//! must not handle an ignored signal, because the command would then start with the signal's default action.
 
 use std::cell::RefCell;
 use std::io;

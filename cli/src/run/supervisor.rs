@@ -81,7 +81,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id());
-    // Checks the request before the handle connects, because a strict guard then writes markers.
+    // Checks the request before the handle connects, because a handle with a strict guard writes markers when it
+    // connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
     // Installs the signal handlers early. Without a handler, the first process of a container would not get the signal.

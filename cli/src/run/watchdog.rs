@@ -228,8 +228,8 @@ impl Watchdog {
             && kill <= now()
             && !self.tree.end(None)
         {
-            // The remaining processes belong to another user. The supervisor keeps the lock while they run, and the
-            // watchdog tries again.
+            // The remaining processes belong to another user. The supervisor keeps the lock while these processes run,
+            // and the watchdog tries again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }
