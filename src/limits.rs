@@ -40,8 +40,8 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// milliseconds, which is how servers count.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The assumption applies to
-/// locks that a restarted node may have forgotten, and to locks from another handle.
+/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The handle makes this
+/// assumption about locks that a restarted node may have forgotten, and about locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// The longest ttl that is accepted by default. If you need a lock for longer, extend it from time to time, so that it

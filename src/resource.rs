@@ -55,9 +55,9 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
-/// The floor contains the server's incarnation, and the largest number that the server has given or a note that the
-/// node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives no
-/// fencing tokens until it is repaired.
+/// The floor contains the server's incarnation, and either the largest number that the server has given, or a note that
+/// the node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives
+/// no fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
 /// The prefix of the keys of the counters of [fencing tokens](crate::LockOptions::fenced). The name of the resource
@@ -106,8 +106,8 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token contains it. In that case, a node either grants the lock
-    /// with exactly this fencing token, or gets the key only after a majority has granted the lock.
+    /// Returns the fencing token of the lock, if the token contains it. If the token contains one, a node either grants
+    /// the lock with exactly this fencing token, or gets the key only after a majority has granted the lock.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named

@@ -34,7 +34,7 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// scaled barrier even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The shortest and the longest time for which a command waits for silent nodes before it ends.
+/// The shortest and the longest wait for silent nodes at the end of a command.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 

@@ -280,7 +280,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock. Further extensions fail
     /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
-    /// limited. An extension does not count if the caller drops its outcome, except for a kept lock.
+    /// limited. If a caller drops the outcome of an extension, the extension does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self

@@ -297,7 +297,7 @@ impl Report {
     /// another number. For errors other than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
     /// All clients must use the same number for one resource. A call with another number of permits fails immediately.
-    /// The number of the other clients applies until all their permits are released or have expired.
+    /// The other clients' number applies until all their permits are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {

@@ -313,9 +313,9 @@ mod tests {
         ]
     }
 
-    /// Tries all 3^N answers of 1 to 7 nodes. An outcome depends only on the number of answers of each kind, so the
-    /// test tries all such numbers and no different orders. An outcome must be correct for all possible further
-    /// answers, and must come as soon as it is certain.
+    /// Tests 1 to 7 nodes. An outcome depends only on the number of answers of each kind, so the test tries all
+    /// combinations of these numbers, but only one order. An outcome must be correct for all possible further answers,
+    /// and must come as soon as it is certain.
     #[test]
     fn every_pattern_of_up_to_seven_nodes() {
         for nodes in 1..=7_usize {

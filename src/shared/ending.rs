@@ -15,7 +15,7 @@ use crate::time::Instant;
 /// only for a moment answers again within this time.
 const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 
-/// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
+/// How long the last handle waits for the end of the I/O thread, in addition to the shutdown timeout.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The stage of the I/O thread's end.

@@ -239,8 +239,8 @@ impl Core {
     }
 
     /// Returns the number of resting operations of tasks. Resting operations send nothing to the nodes, and the I/O
-    /// thread watches the descriptor for the end of the rest. If tasks wait, the number may include resting operations
-    /// of threads, which does no harm.
+    /// thread watches the descriptor to notice the end of a rest. If tasks wait, the number may include resting
+    /// operations of threads, which does no harm.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }

@@ -165,9 +165,9 @@ impl<T> Wheel<T> {
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
     /// on the lowest level, the method returns the exact tick and the value of this timer. The lowest level has the
     /// timers of the current run of 64 ticks, which are at most 63 ms away. If several timers share a slot of a higher
-    /// level, the time is the start of this slot. An `expire` then fires nothing, but moves the timers down, so each
-    /// timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36
-    /// ticks.
+    /// level, the time is the start of this slot. A call of `expire` then fires nothing, but moves the timers down, so
+    /// each timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up in
+    /// 2^36 ticks.
     ///
     /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless an already due
     /// timer was armed since then. This call takes one step for each level, however many timers are armed.
@@ -328,8 +328,8 @@ mod tests {
         }
     }
 
-    /// A caller that sleeps until `next` and then expires gets each timer at its exact tick. A single timer causes no
-    /// earlier wake-up, except once in each turn of the top level.
+    /// A caller that sleeps until `next` and then calls `expire` gets each timer at its exact tick. A single timer
+    /// causes no earlier wake-up, except once in each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_a_lone_timer_on_time_and_at_once() {
         for distance in distances() {

@@ -40,7 +40,8 @@ const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
-    // The fifth field is the terminal. The fields before it are the state, the parent, the group and the session.
+    // The fifth field is the terminal. The fields before the terminal are the state, the parent, the group and the
+    // session.
     stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
 }
 

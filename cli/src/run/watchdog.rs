@@ -4,7 +4,7 @@
 //!
 //! * The command runs only while the watchdog lives, because the kernel kills the command when the watchdog ends.
 //! * If the supervisor ends, the watchdog immediately kills all processes of the command. If the supervisor is stopped,
-//!   the watchdog kills them at the last deadline that it got.
+//!   the watchdog kills the processes at the last deadline that it got.
 //! * The watchdog ends when all processes that it may signal have ended.
 //!
 //! # Not here
