@@ -167,7 +167,7 @@ fn with_again_the_command_is_started_again_after_a_loss() {
         assert!(report.contains("\"losses\":1,"), "{report}");
         let errors = tool.errors();
         assert!(
-            errors.starts_with(&format!("{KILLED}shearline: lost the lock n: ")),
+            errors.starts_with(&format!("{KILLED}shearline: lost the lock n, so ")),
             "{errors}"
         );
         assert_eq!(code(tool.wait()), status);
