@@ -69,8 +69,8 @@ pub const COUNTER_TTL_MIN: Duration = Duration::from_secs(1);
 /// other nodes have answered.
 pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 
-/// The longest time for counting the counters of fencing tokens, while an operator waits. This time is enough for 5
-/// million keys, if a node and the round trip each take 2 milliseconds for 2,000 keys.
+/// The longest time for counting the counters of fencing tokens, while an operator waits. This is enough for 5 million
+/// keys, if a node and the round trip each take 2 milliseconds for 2,000 keys.
 pub(crate) const COUNTING_MAX: Duration = Duration::from_secs(10);
 
 /// The largest fencing token. Numbers in scripts are exact up to slightly more than this value. Microseconds since 1970

@@ -97,7 +97,7 @@ pub(crate) struct Nodes {
 
     /// Guard: off, observed [default] or strict.
     ///
-    /// A node that has restarted may have forgotten locks, so the restart guard prevents it from voting.
+    /// A node that has restarted may have forgotten locks. The restart guard prevents such a node from voting.
     #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
     guard: Guard,
 

@@ -58,9 +58,8 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. If the user gives nodes on which the lock was never taken, these
-/// nodes look as if they had lost its keys. So if keys are missing, the message also says that the user may have given
-/// the wrong nodes.
+/// Returns the failure of an extension or a release. Nodes on which the lock was never taken seem to have lost its
+/// keys. So if keys are missing, the message also says that the user may have given the wrong nodes.
 pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     if failure.message.contains(" without its key") {

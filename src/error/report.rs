@@ -626,7 +626,7 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     } else if words.contains(FAULT_OF_SCRIPT) {
         ""
     } else if matches!(outcome, NodeOutcome::Refused(error) if error.is_plain()) {
-        "; if this error refuses scripts, use `without_scripts`: locks without a fencing token need no scripts"
+        "; if the server refuses scripts, use `without_scripts`: locks without a fencing token need no scripts"
     } else {
         ""
     }
