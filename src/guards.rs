@@ -96,7 +96,7 @@ guards! {
     DebtWithoutRoomForgotten,
     /// Without this guard, a handle may leave any number of tokens on the nodes.
     ClaimsUnbounded,
-    /// Without this guard, handing over a lock also releases the key on a node on which the lock's end depends, because
+    /// Without this guard, handing over a lock also releases the key on a node that the lock's end depends on, because
     /// an earlier `SET` may still run there.
     ConfirmedCopyReleased,
     /// Without this guard, a node gets no release after a `SET` was denied or withdrawn, although an earlier `SET` may

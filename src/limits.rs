@@ -115,7 +115,7 @@ pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 /// would not fit into a reply.
 pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
 
-/// The length of the longest member of the set of holders, which is `1024/1023/` with a token.
+/// The length of the longest member in a set of holders: `1024/1023/` and a token.
 #[cfg(feature = "embedded")]
 pub(crate) const MEMBER_BYTES_MAX: usize = 10 + TOKEN_BYTES_MAX;
 

@@ -60,9 +60,9 @@ pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 /// no fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
-/// The prefix of the keys of the counters of [fencing tokens](crate::LockOptions::fenced). The name of the resource
-/// follows the prefix. By default a counter expires a day after the last fencing token. No lock can have a name with
-/// this prefix.
+/// The prefix of the keys that contain the counters for [fencing tokens](crate::LockOptions::fenced). The name of the
+/// resource follows the prefix. By default a counter expires a day after the last fencing token. No lock can have a
+/// name with this prefix.
 pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
 /// The prefix of the keys that announce to readers of a [shared lock](crate::entry::Kind) that a caller waits for the

@@ -469,8 +469,8 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // The validity is longest with the longest ttl. If the drift of the longest ttl is not shorter than that ttl,
-        // no ttl can be used.
+        // The validity is longest with the longest ttl. If the drift of the longest ttl is as long as that ttl, no ttl
+        // leaves any validity.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {

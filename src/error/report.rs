@@ -278,7 +278,7 @@ impl Report {
     }
 
     /// Describes what has happened to the key of a lost lock: the key is gone, or has another token. Returns `None` if
-    /// the keys alone do not explain why no majority said yes.
+    /// the state of the keys does not fully explain the loss.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -314,8 +314,8 @@ impl Report {
     /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
-    /// helps only if that program deletes the key. If that program does not delete the key, an operator must delete it,
-    /// after making sure that no program relies on the key.
+    /// helps only if that program deletes the key. Otherwise, an operator must delete the key, after making sure that
+    /// no program relies on it.
     ///
     /// Like [`held_for`](Self::held_for), this result is known only if a caller has waited.
     #[must_use]
@@ -581,7 +581,7 @@ pub enum NodeOutcome {
     Missing,
     /// The node answered with an error.
     Refused(ServerError),
-    /// The node did not answer within its node timeout, or was not asked because it has been silent.
+    /// The node did not answer within its node timeout, or was skipped because it has been silent.
     TimedOut,
     /// The handle had no connection to the node, or lost the connection before the answer.
     Unreachable(LinkError),
@@ -596,8 +596,8 @@ pub enum NodeOutcome {
     },
     /// The server cannot serve as a node, for a reason that an operator must repair.
     Unusable(Unusable),
-    /// The node had not answered when the other nodes decided, or was not asked because they had decided. This outcome
-    /// is not a fault of the node.
+    /// The other nodes decided before this node had answered, or before the handle asked this node. This outcome is not
+    /// a fault of the node.
     Pending,
 }
 

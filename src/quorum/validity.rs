@@ -106,7 +106,7 @@ impl Drift {
         u32::try_from(millis).ok().map(Delay::of_millis)
     }
 
-    /// Returns the end of the validity of a lock of `ttl` if the request's first byte was sent at or after `sent`.
+    /// Returns when the validity of a lock of `ttl` ends, if the request's first byte was sent at or after `sent`.
     ///
     /// Returns `sent` itself, which means no validity, if the drift is not shorter than the ttl.
     #[must_use]
@@ -116,8 +116,8 @@ impl Drift {
         Instant::from_nanos(sent.as_nanos().saturating_add(valid))
     }
 
-    /// Returns the end of the validity of a lock of `ttl`, if a majority keeps it for `left` from `sent` on. Subtracts
-    /// the drift of the whole ttl, because a clock may still step by the whole drift.
+    /// Returns when the validity of a lock of `ttl` ends, if a majority keeps the lock for `left` from `sent` on.
+    /// Subtracts the drift of the whole ttl, because a clock may still step by the whole drift.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
