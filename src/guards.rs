@@ -158,7 +158,7 @@ guards! {
     LossNotTold,
     /// Without this guard, a call waits beyond its deadline.
     DeadlineIgnored,
-    /// Without this guard, a call sends its question to a silent node.
+    /// Without this guard, a call sends its request to a silent node.
     SuspectAsked,
     /// Without this guard, a lost connection is reopened only after a delay, even if it had lasted for a while.
     NeverReconnectsAtOnce,

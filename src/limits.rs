@@ -94,9 +94,9 @@ pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 /// The bytes reserved for the name, the token and the ttl of a lock on one resource, with their headers.
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
-/// The longest command about a lock on several resources. A command on several resources may be longer than the half of
-/// the out buffer that is reserved for questions. While more than that half is in use, the handle sends the node no
-/// more questions.
+/// The longest command about a lock on several resources. Half of the output buffer is reserved for releases, and a
+/// command on several resources may be longer than the other half. While more than half of the buffer is in use, the
+/// handle queues only releases for the node.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has
