@@ -378,7 +378,7 @@ impl LocalRedlock {
         self.driver.nodes()
     }
 
-    /// Counts the counters of fencing tokens on each node.
+    /// Returns how many counters for fencing tokens each node has.
     /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the wait for the
     /// sockets fails.
     #[must_use]

@@ -189,7 +189,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // Counts the counters before the trials, because the counter of a trial exists for another second.
+        // Asks for the number of counters before the trials, because the counter of a trial exists for another second.
         let counters = counts.then(|| redlock.count_counters());
         let mut counters = counters.into_iter().flatten();
         let trials = trial::each(nodes, &seen, &lock)?;

@@ -1,4 +1,4 @@
-//! Elections on the caller's own thread.
+//! Elections for `LocalRedlock`.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -208,9 +208,10 @@ impl Redlock {
         self.look().unwrap_or_default()
     }
 
-    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. For each name that was locked
-    /// with a fencing token, a node keeps a counter for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)).
-    /// A large number of counters may fill the memory of a node.
+    /// Returns how many counters for [fencing tokens](crate::LockOptions::fenced) each node has. For each name that was
+    /// locked with a fencing token, a node keeps a counter for a day
+    /// ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). A large number of counters may fill the memory of a
+    /// node.
     ///
     /// Returns for each node, in the order of the configuration, the number of counters, and the reason why the node
     /// may have more counters. The reason is `None` if the number is complete. The result is empty in a forked child,
