@@ -149,8 +149,8 @@ impl Kept {
 
     // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`.
-    /// [`Instant::MAX`] means never. `drift` is the engine's drift.
+    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`. [`Instant::MAX`]
+    /// means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
             true => self.in_step(self.keeping.due_at(end, drift)).max(again),

@@ -51,8 +51,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | the types that
-//! users hold |
+//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | public types |
 //! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these callers are woken |
 //! | `monitor` | a value with threads that wait for a change |

@@ -97,8 +97,8 @@ pub(crate) struct Args {
 
     /// Runs at most K commands under NAME at a time.
     ///
-    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
-    /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K (1
+    /// to 1024) in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
     /// status 75. A request for the lock NAME waits until no client holds a permit. Requires nodes that support
     /// scripts.
     #[arg(
