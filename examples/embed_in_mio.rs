@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     poll.registry()
         .register(&mut socket, JOBS, Interest::READABLE)?;
-    // Nests the driver's poll in this one: the driver's descriptor becomes readable when a turn has something to do.
+    // Nests the driver's poll in this one: the driver's descriptor becomes readable when a turn of the driver would
+    // find work.
     let descriptor = driver.as_raw_fd();
     poll.registry()
         .register(&mut SourceFd(&descriptor), LOCKS, Interest::READABLE)?;
@@ -110,8 +111,8 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // The lock expired while its job was running. The jobs of this example take no time, so this does not
-            // happen here.
+            // The lock expired while its job was running. The jobs of this example take no time, so no lock expires
+            // here.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
             // This program extends no lock, so it ignores this event and any event that a later version adds.
             Event::Extended { .. } | _ => {}
@@ -124,7 +125,7 @@ impl Host {
     }
 }
 
-/// Plays a client that sends three jobs, and a little later two jobs with names that were used before.
+/// Acts as a client that sends three jobs, and a little later two jobs with names that were used before.
 fn send_some_jobs(to: SocketAddr) {
     std::thread::spawn(move || -> io::Result<()> {
         let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;

@@ -93,7 +93,7 @@ fn options() -> LockOptions {
 }
 
 impl Document {
-    /// Returns the number of the change in the first half.
+    /// Reads both halves, and returns the number in the first half.
     fn read(&self) -> u64 {
         let readers = self.readers.fetch_add(1, Relaxed) + 1;
         self.most.fetch_max(readers, Relaxed);

@@ -12,8 +12,8 @@
 //!                                                back; a client that gets a live one has lost
 //! ```
 //!
-//! The program plays the fatal order of events on a real server, once with each variant. The tests play
-//! every possible order of events (`cargo test --example setnx_getset`).
+//! The program runs the fatal sequence of events on a real server, once with each variant. The tests try every possible
+//! sequence of events (`cargo test --example setnx_getset`).
 //!
 //! Do not use this lock. Even the correct variant trusts the wall clocks of all clients, and one server is a single
 //! point of failure. A losing client's `GETSET` changes the winner's time stamp, so the value does not show who holds
@@ -220,7 +220,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    //! Plays every order in which a server may see the commands of two or three clients.
+    //! Tries every order in which a server may see the commands of two or three clients.
 
     use super::*;
     use std::collections::BTreeMap;
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// The shortest order of events that is fatal, step by step.
+    /// The shortest fatal sequence of events, step by step.
     #[test]
     fn the_second_delete_deletes_the_new_lock() {
         let mut server = Server::holding(Some(DEAD));

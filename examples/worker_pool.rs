@@ -1,7 +1,7 @@
 //! Jobs of several programs share three machines. Each job needs a permit. Each permit has a slot with its own number.
 //!
 //! At most three jobs run at the same time. A job runs on the machine with the number of its slot, so no other job runs
-//! there at the same time. In this example, two handles with several threads play the programs. The handle keeps a
+//! there at the same time. In this example, two handles with several threads stand for the programs. The handle keeps a
 //! permit for as long as its job takes. A job stops if its permit is lost.
 
 use std::error::Error;

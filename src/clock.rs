@@ -1,10 +1,10 @@
 //! Reads the clocks. The only module that reads a clock.
 //!
-//! On Linux and Android, the clock of locks is `CLOCK_BOOTTIME`. It keeps running while the machine is suspended, is
-//! never set back, and costs no system call. On other systems, the clock of locks is `CLOCK_MONOTONIC`. According to
-//! its manual, `CLOCK_MONOTONIC` keeps running on macOS while the machine sleeps. On the BSDs, the behavior depends on
-//! the release. Only Linux is tested. If the clock stops during suspend, a lock that has expired during the suspend may
-//! look valid.
+//! On Linux and Android, the clock of locks is `CLOCK_BOOTTIME`. This clock keeps running while the machine is
+//! suspended, is never set back, and costs no system call. On other systems, the clock of locks is `CLOCK_MONOTONIC`.
+//! According to its manual, `CLOCK_MONOTONIC` keeps running on macOS while the machine sleeps. On the BSDs, the
+//! behavior depends on the release. Only Linux is tested. If the clock stops during suspend, a lock that has expired
+//! during the suspend may look valid.
 //!
 //! # Not here
 //!
@@ -43,7 +43,7 @@ pub(crate) fn wall() -> Duration {
 /// Identifies the clock that produced an [`Instant`]. Two instants may be compared only if the identities are equal.
 ///
 /// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
-/// the system does not identify the clock, there is no identity, and no instants may be compared.
+/// the system does not identify the clock, instants may not be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
     boot: u128,

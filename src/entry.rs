@@ -1,12 +1,12 @@
 //! An entry has the name and the token of a lock, as nodes store them: the key (the resource) and its value (the
 //! token). A lock on several resources has several names and one token.
 //!
-//! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. They are encoded
-//! once, when the token is generated, and copied in one piece into every command about the lock. The holder, the claim
-//! and the requests about the lock share the buffer. The buffer comes from the engine's pool and returns to it, so that
-//! steady locking allocates nothing. The entry also stores the lock delay, the end of the lock's validity and its
-//! longest ttl, which all clones of the entry share. The numbers of a permit and the fencing token are in the buffer
-//! after the token.
+//! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. The name and the
+//! token are encoded once, when the token is generated, and copied in one piece into every command about the lock. The
+//! holder, the claim and the requests about the lock share the buffer. The buffer comes from the engine's pool and
+//! returns to it, so that steady locking allocates nothing. The entry also stores the lock delay, the end of the lock's
+//! validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing token are
+//! in the buffer after the token.
 //!
 //! The entry also contains the [`Kind`] of the lock.
 
@@ -105,7 +105,7 @@ enum Mark {
     Shared,
     /// A permit for any slot.
     AnySlot,
-    /// A permit for any slot. A node without a free slot also reports the next change of the key.
+    /// A permit for any slot. If a node has no free slot, it also reports the next change of the key.
     AnySlotOrPush,
     /// A permit for this slot only.
     ThisSlot,

@@ -4,17 +4,17 @@
 //! guarantee of the library depends: if the condition holds, the guard acts. The list below says what goes wrong
 //! without each guard.
 //!
-//! A build with `RUSTFLAGS="--cfg shearline_mutants"` can take out one guard at a time for the whole process. The
+//! A build with `RUSTFLAGS="--cfg shearline_mutants"` can disable one guard at a time for the whole process. The
 //! condition of that guard is then not evaluated and counts as `false`, so that the guard does not act. The simulator
-//! takes out one guard after another, and each time an oracle must find the fault (`tests/sim/mutations.rs`, run by
+//! disables one guard after another, and each time an oracle must find the fault (`tests/sim/mutations.rs`, run by
 //! `tests/breakages.sh`). In the tests of the library, an environment variable selects the guard, as in
-//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All breakages of the command (`cli`) are
-//! patches.
+//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All deliberate faults of the command (`cli`)
+//! are patches.
 //!
 //! # Not here
 //!
 //! * The module `node::trust` protects against restarted servers, and uses some of these guards.
-//! * Other breakages, such as a wrong value, a wrong order or an extra step, are patches in `tests/breakages`.
+//! * Other deliberate faults, such as a wrong value, a wrong order or an extra step, are patches in `tests/breakages`.
 //! * The engine does not decide which connection carries the bytes, how a connection is closed, or which clock is read.
 //!   The simulated worlds have their own switches for these decisions.
 
@@ -27,7 +27,7 @@ macro_rules! guard {
     }};
 }
 
-/// Returns `condition`, or `false` while the guard with this name is taken out.
+/// Returns `condition`, or `false` while the guard with this name is disabled.
 #[cfg(shearline_mutants)]
 macro_rules! guard {
     ($name:ident, $condition:expr) => {{
@@ -96,11 +96,11 @@ guards! {
     DebtWithoutRoomForgotten,
     /// Without this guard, a handle may leave any number of tokens on the nodes.
     ClaimsUnbounded,
-    /// Without this guard, handing over a lock releases a copy on which the lock's end depends, because an earlier
-    /// `SET` may still run on that node.
+    /// Without this guard, handing over a lock also releases the key on a node that the lock's end depends on, because
+    /// an earlier `SET` may still run there.
     ConfirmedCopyReleased,
-    /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
-    /// have left one.
+    /// Without this guard, a node gets no release after a `SET` was denied or withdrawn, although an earlier `SET` may
+    /// have left the token.
     DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
@@ -130,7 +130,7 @@ guards! {
     AlarmIgnored,
     /// Without this guard, a node whose clock was stepped still votes.
     StepIgnored,
-    /// Without this guard, a copy that a node got after a step of its clock counts for an extension like an older copy.
+    /// Without this guard, a key that a node got after a step of its clock counts for an extension like an older key.
     NewCopySure,
     /// Without this guard, a node with a barrier votes.
     BarrierIgnored,
@@ -158,7 +158,7 @@ guards! {
     LossNotTold,
     /// Without this guard, a call waits beyond its deadline.
     DeadlineIgnored,
-    /// Without this guard, a call sends its question to a silent node.
+    /// Without this guard, a call sends its request to a silent node.
     SuspectAsked,
     /// Without this guard, a lost connection is reopened only after a delay, even if it had lasted for a while.
     NeverReconnectsAtOnce,
@@ -177,10 +177,10 @@ pub use switch::{is_taken_out, number, take_out};
 mod switch {
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    /// The numbers of the guards that are taken out. Zero means no guard.
+    /// The numbers of the disabled guards. Zero means no guard.
     static TAKEN_OUT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// Takes out the guards with these names (at most two) for the whole process, and puts all other guards back.
+    /// Disables the guards with these names (at most two) for the whole process, and enables all other guards.
     pub fn take_out(names: &[&str]) {
         assert!(names.len() <= TAKEN_OUT.len(), "there are too many names");
         for (at, taken_out) in TAKEN_OUT.iter().enumerate() {
@@ -189,7 +189,7 @@ mod switch {
         }
     }
 
-    /// Returns `true` if the guard with this [`number`] is taken out.
+    /// Returns `true` if the guard with this [`number`] is disabled.
     #[must_use]
     pub fn is_taken_out(number: u64) -> bool {
         #[cfg(any(test, feature = "std"))]
@@ -210,7 +210,7 @@ mod switch {
         hash
     }
 
-    /// Takes out the guards that `SHEARLINE_MUTANT` names, for the whole process.
+    /// Disables the guards that `SHEARLINE_MUTANT` names, for the whole process.
     #[cfg(any(test, feature = "std"))]
     fn take_out_by_environment() {
         static ONCE: std::sync::Once = std::sync::Once::new();

@@ -132,7 +132,7 @@ impl Histogram {
 /// Returns the bucket of a number of nanoseconds. For the last bucket, the result may be larger than its index.
 ///
 /// Reads the bucket from a floating point number: from its exponent and the first bits of its fraction. The conversion
-/// is exact for all numbers below the last bucket. It takes one instruction, because it converts a signed number.
+/// is exact for all numbers below the last bucket. The conversion takes one instruction, because the number is signed.
 /// Numbers that become negative belong to the last bucket.
 #[inline]
 fn bucket(nanos: u64) -> usize {
@@ -181,7 +181,7 @@ mod tests {
 
     const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
 
-    /// Returns by how much the value that a histogram returns for a duration may exceed that duration.
+    /// Returns how far a histogram may overstate a duration of `nanos`.
     fn slack(nanos: u64) -> u64 {
         nanos / FINE as u64 + (1 << WIDTH_BITS)
     }

@@ -56,8 +56,7 @@ impl OperationKey {
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns the place of the operation in a queue, if the key identifies the operation by this place, because the
-    /// operation waits or has waited for its turn.
+    /// Returns the operation's place in a queue, or `None` if the operation never waited for its turn.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;

@@ -26,18 +26,18 @@
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes keeps its keys,
 //!   clocks run within the drift, and holders stop when their lock is no longer valid. If another client deletes the
 //!   keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
-//! * **Honest validity.** The validity is measured from a time before the first byte was sent. It ends early rather
-//!   than late, and also ends while the machine is suspended. A holder can read the remaining ttl from a majority
+//! * **Honest validity.** The validity is measured from a time before the first byte was sent. The validity ends early
+//!   rather than late, even while the machine is suspended. A holder can read the remaining ttl from a majority
 //!   with [`LockGuard::confirm`], even if the end of the lock is not known.
 //! * **No key left behind.** The handle releases every key that an attempt may have left on a node, even on a node that
 //!   was silent for a while.
-//! * **Early certainty.** The answers of a majority decide, so dead and silent nodes cost no time.
+//! * **No waiting for slow nodes.** The answers of a majority decide, so dead and silent nodes cost no time.
 //! * **Every outcome is typed**, and contains the answer of each node.
 //!
 //! # What it does not do
 //!
-//! The library cannot stop a holder that was paused between its check of the lock and its next action. Exclusion
-//! fails if nodes forget their keys unnoticed. Locks are fair only among the callers of one handle, and they
+//! The library cannot stop a holder that was paused between its check of the lock and its next action. Exclusion fails
+//! if nodes forget keys and no client detects the loss. Locks are fair only among the callers of one handle, and they
 //! are not reentrant. The page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The
 //! page [`manual::choosing`] says when another tool is better than this lock.
 //!

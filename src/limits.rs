@@ -40,8 +40,8 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// milliseconds, which is how servers count.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The assumption applies to
-/// locks that a restarted node may have forgotten, and to locks from another handle.
+/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The handle makes this
+/// assumption about locks that a restarted node may have forgotten, and about locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// The longest ttl that is accepted by default. If you need a lock for longer, extend it from time to time, so that it
@@ -97,9 +97,9 @@ pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 /// The bytes reserved for the name, the token and the ttl of a lock on one resource, with their headers.
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
-/// The longest command about a lock on several resources. A command on several resources may be longer than the half of
-/// the out buffer that is reserved for questions. While that half is exceeded, the handle sends the node no more
-/// questions.
+/// The longest command about a lock on several resources. Half of the output buffer is reserved for releases, and a
+/// command on several resources may be longer than the other half. While more than half of the buffer is in use, the
+/// handle queues only releases for the node.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has
@@ -107,8 +107,8 @@ pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) +
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// The longest string that the handle reads in full, in any reply after the handshake. A marker has some 150 bytes, and
-/// a token has fewer. A key may contain a longer text that another program wrote. The handle keeps only this many bytes
-/// of such a text, which is enough to see that the text is no token.
+/// a token has fewer. A key may contain a longer text that another program wrote. Of this text, the handle keeps only
+/// this many bytes, which are enough to see that the text is no token.
 pub(crate) const STRING_BYTES_MAX: usize = 192;
 
 /// The longest string that the handle reads in full during the handshake, which asks for `INFO`.
@@ -118,7 +118,7 @@ pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 /// would not fit into a reply.
 pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
 
-/// The length of the longest member of the set of holders, which is `1024/1023/` with a token.
+/// The length of the longest member in a set of holders: `1024/1023/` and a token.
 #[cfg(feature = "embedded")]
 pub(crate) const MEMBER_BYTES_MAX: usize = 10 + TOKEN_BYTES_MAX;
 
@@ -134,7 +134,7 @@ pub const REPLY_ELEMENTS_MAX: usize = 4096;
 pub const PUSHES_MAX: u32 = 1024;
 
 /// The largest number of operations that wait for an outcome at the same time. Extensions and confirmations have a
-/// separate bound of the same size, so that waiting callers cannot use up their room.
+/// separate bound of the same size, so that waiting callers do not block them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
 /// The largest number of watches of one handle. When a key changes, the handle checks all watches of this key, and when
@@ -158,8 +158,8 @@ pub(crate) const WATCHED_MAX: usize = 1000;
 /// Longer commands would save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The largest number of renewals that go to a node without waiting for the node's turn. Such a small number hardly
-/// delays other commands.
+/// The largest number of renewals that go to a node without waiting for the node's turn. A number as small as this
+/// hardly delays other commands.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the

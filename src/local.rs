@@ -9,7 +9,7 @@
 //!
 //! # Not here
 //!
-//! This module has no guards: its locks are plain values. Dropping such a lock does not release it, because the lock
+//! This module has no guards: its locks are plain values. Dropping a lock does not release it, because a plain value
 //! cannot reach its handle. The algorithm is in `engine`, and the sockets are in `driver`.
 
 use alloc::string::String;
@@ -379,9 +379,9 @@ impl LocalRedlock {
         self.driver.nodes()
     }
 
-    /// Counts the counters of fencing tokens on each node.
-    /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the operating system
-    /// fails to wait.
+    /// Returns how many counters for fencing tokens each node has.
+    /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the wait for the
+    /// sockets fails.
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
         calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
@@ -464,8 +464,8 @@ impl LocalRedlock {
     }
 
     /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
-    /// remains. [`poll`](Self::poll) returns the event. If less than `left` remains already, the event comes
-    /// immediately. If more remains, the event comes up to two milliseconds early, and never late. An extension
+    /// remains. [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event
+    /// comes immediately. Otherwise, the event comes up to two milliseconds early, and never late. An extension
     /// postpones the event. If there are several requests, only the one with the largest `left` counts until its event
     /// has come. A lock that was released, handed over or reported as lost causes no event.
     ///
@@ -496,8 +496,9 @@ impl LocalRedlock {
     /// ([`Event::AtRisk`]).
     ///
     /// Returns the first report, or `None` after `limit`. If `limit` is [`Duration::ZERO`], the call does not wait. If
-    /// `limit` is `None`, the call waits for a report. Reports from earlier calls are returned first. A lock in such a
-    /// report may have been extended since then, so check its validity. Only the latest 1024 reports are kept.
+    /// `limit` is `None`, the call waits for a report. Reports from earlier calls are returned first. A lock in an
+    /// earlier report may have been extended since that call, so check its validity. Only the latest 1024 reports are
+    /// kept.
     ///
     /// # Errors
     ///

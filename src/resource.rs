@@ -55,14 +55,14 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
-/// The floor contains the server's incarnation, and the largest number that the server has given or a note that the
-/// node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives no
-/// fencing tokens until it is repaired.
+/// The floor contains the server's incarnation, and either the largest number that the server has given, or a note that
+/// the node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives
+/// no fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
-/// The prefix of the keys of the counters of [fencing tokens](crate::LockOptions::fenced). The name of the resource
-/// follows the prefix. By default a counter expires a day after the last fencing token. No lock can have a name with
-/// this prefix.
+/// The prefix of the keys that contain the counters for [fencing tokens](crate::LockOptions::fenced). The name of the
+/// resource follows the prefix. By default a counter expires a day after the last fencing token. No lock can have a
+/// name with this prefix.
 pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
 /// The prefix of the keys that announce to readers of a [shared lock](crate::entry::Kind) that a caller waits for the
@@ -106,8 +106,8 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token contains it. With such a token, a node grants the lock only
-    /// with this fencing token, or gets a copy of the lock after a majority has granted it.
+    /// Returns the fencing token of the lock, if the token contains it. If the token contains one, a node either grants
+    /// the lock with exactly this fencing token, or gets the key only after a majority has granted the lock.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named
@@ -138,7 +138,7 @@ const RANDOM_BEFORE_MARK: usize = 8;
 /// random part. One in 10^12 random tokens contains this mark.
 pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
 
-/// The mark before a fencing token that nodes have requested. A node accepts a requested number even if it is far ahead
+/// The mark before a fencing token that nodes have asked for. A node accepts a requested number even if it is far ahead
 /// of the node's clock.
 pub(crate) const WANTED_MARK: [u8; 5] = *b"\0Term";
 

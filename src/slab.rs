@@ -55,7 +55,7 @@ impl Key {
 
     /// Returns the key for a number from [`Key::to_bits`], or `None` if there is no such key.
     ///
-    /// For a number that did not come from a key, the returned key may match no value, or any value of the slab.
+    /// If the number did not come from a key, the returned key may match any value of the slab, or none.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {

@@ -27,9 +27,9 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time counts from the start of the command. The command waits for silent nodes for at least the time of
-    /// --connect-timeout. If only an operator can solve the problem, such as a wrong password, the command does not
-    /// wait. This option has the alias --timeout.
+    /// The time begins when the command starts. Even with a shorter time, the command waits one --connect-timeout for
+    /// silent nodes. If only an operator can solve the problem, such as a wrong password, the command does not wait.
+    /// This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
@@ -59,9 +59,9 @@ pub(crate) struct Acquire {
     ///
     /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
     /// each write, and with each read on which a write depends. The store remembers the largest token that it has seen,
-    /// and refuses smaller tokens. So a holder that was paused until its lock expired cannot do harm. The nodes must
-    /// run scripts, and need a counter floor. With --trust, new nodes get a counter floor. If a node has lost its
-    /// counter floor in a restart, a program that runs for longer than --max-ttl restores it from the other nodes.
+    /// and refuses smaller tokens. So a holder that was paused until its lock expired cannot do harm. Requires nodes
+    /// that support scripts and have a counter floor. With --trust, new nodes get a counter floor. If a node has lost
+    /// its counter floor in a restart, a program that runs for longer than --max-ttl restores it from the other nodes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
@@ -114,8 +114,8 @@ impl Acquire {
 
     /// Returns `true` if the command prints why it is waiting.
     pub(crate) fn talks(&self) -> bool {
-        // With --wait, the command fails in the end, and then its error names the cause. So without a terminal, it does
-        // not print the reason while it waits.
+        // With --wait, the command fails in the end, and then its error names the cause. So without a terminal, the
+        // command does not print the reason while it waits.
         let talks = self.wait.is_none() || self.verbose || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
     }

@@ -8,7 +8,7 @@
 //!
 //! * This module refuses an unknown key, because the key could be a misspelled `guard`.
 //! * If every user of the machine can read a file with a password, the command prints a warning. With `--strict-files`,
-//!   the command refuses such a file.
+//!   the command refuses a file that every user can read.
 //! * Errors never show a value that may hold a password.
 
 use std::ffi::OsString;
@@ -59,12 +59,7 @@ pub(crate) fn arguments(
     command: &Command,
     arguments: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
-    let unread = |error| {
-        wrong(
-            path,
-            format!("{error}; the file comes from --config or {FILE}"),
-        )
-    };
+    let unread = |error| wrong(path, format!("{error}; --config or {FILE} names this file"));
     let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let folder = path.parent().unwrap_or(Path::new(""));

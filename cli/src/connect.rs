@@ -28,12 +28,13 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The default for `--max-ttl`, if no marker contains a ttl.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl that a handle declares if it only reads the markers. If this handle joins a restarted node, the node
-/// computes the barrier for this ttl, and scales it up to the ttl in the marker. The barrier also includes the constant
-/// part of the drift, so the scaled barrier is slightly too long. For a shorter ttl, it would be even longer.
+/// The longest ttl that a handle declares if it only reads the markers. If this handle finds a restarted node, the node
+/// computes the barrier for this ttl, and then scales the barrier up to the ttl in the marker. The barrier also
+/// includes the constant part of the drift, so the scaled barrier is slightly too long. A shorter ttl would make the
+/// scaled barrier even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The shortest and the longest time for which a command waits for silent nodes before it ends.
+/// The shortest and the longest wait for silent nodes at the end of a command.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
@@ -73,7 +74,7 @@ pub(crate) struct Nodes {
 
     /// Refuses password files that all users can read.
     ///
-    /// Without this option, the command only warns about such a file.
+    /// Without this option, the command only prints a warning.
     #[arg(long, hide_short_help = true)]
     strict_files: bool,
 
@@ -109,7 +110,8 @@ pub(crate) struct Nodes {
     ///
     /// This time includes the lock delay. If a node has been up for less than this time when the command connects, the
     /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the longest
-    /// ttl in the markers of the nodes. If your time is longer, no client gets a lock until it has passed.
+    /// ttl in the markers of the nodes. If you give a longer time than the markers, no client gets a lock until that
+    /// time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
@@ -117,7 +119,7 @@ pub(crate) struct Nodes {
     ///
     /// The timeout should be longer than the longest round trip, and much shorter than the ttl. Distant nodes need a
     /// longer timeout and a longer --connect-timeout. A command waits this long for silent nodes. Before the command
-    /// ends, it waits for silent nodes again, but at most two seconds.
+    /// ends, it waits for silent nodes again, for at most two seconds.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
@@ -125,7 +127,7 @@ pub(crate) struct Nodes {
     /// Longest wait for a connection.
     ///
     /// A connection and its login take about three round trips. A command that needs all nodes waits this long for
-    /// nodes that are not connected yet. If fewer nodes than a majority are connected, it waits twice as long.
+    /// nodes that are not connected yet. If fewer nodes than a majority are connected, the command waits twice as long.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
@@ -177,8 +179,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// Returns one builder for each node, without a restart guard. No program may rely on the lock of such a builder,
-    /// because a single node grants it.
+    /// Returns one builder for each node, without a restart guard. A single node grants a lock of these builders, so no
+    /// program may rely on the lock.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.

@@ -4,8 +4,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The units, and their lengths in milliseconds. `ms` comes before `s`, because [`parse`] takes the first unit with
-/// which a text ends.
+/// The units, and their lengths in milliseconds. `ms` comes before `s`, because [`parse`] takes the first unit that the
+/// text ends with.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),

@@ -48,8 +48,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     let mut guard = redlock.adopt(lock);
-    // The times in a lock from another machine are of another clock. Such a lock is not valid here until a majority of
-    // the nodes has said how long its keys will live.
+    // If the lock comes from another machine, its times were measured by that machine's clock. So the lock is not valid
+    // here until a majority of the nodes has said how long its keys will live.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
         false => guard.confirm(),

@@ -34,9 +34,9 @@ shearline status --json report | jq -r .holder.owner",
 /// Shows who holds a lock, for how long, and which nodes disagree.
 ///
 /// A lock is held while a majority of the nodes has the same token. The command shows all holders of shared locks and
-/// permits. If a node has a different token, the token comes from an attempt that is still running or has failed. Such
-/// a token expires by itself. The answer may be out of date when you read it. To decide whether you may work, take the
-/// lock instead.
+/// permits. If a node has a different token, the token comes from an attempt that is still running or has failed, and
+/// expires by itself. The answer may be out of date when you read it. To decide whether you may work, take the lock
+/// instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -111,8 +111,8 @@ pub(crate) fn in_full(told: &Inspection) -> String {
     state(told) + &each.collect::<String>()
 }
 
-/// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second
-/// text gives the owner, the validity and the nodes.
+/// Returns two texts for each holder of a shared lock or a permit. The first text is `reader`, or the slot of a permit.
+/// The second text gives the owner, the validity and the nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {

@@ -15,7 +15,8 @@ use crate::output::without_controls;
 /// The version of all objects.
 const VERSION: u64 = 1;
 
-/// Returns the object that `command` prints. The fields of every object come first, and then the fields of `parts`.
+/// Returns the object that `command` prints. The object begins with `version` and `command`, followed by the fields of
+/// `parts`.
 pub(crate) fn object<const N: usize>(command: &str, parts: [Value; N]) -> Value {
     let begin = json!({ "version": VERSION, "command": command });
     joined([begin, joined(parts)])

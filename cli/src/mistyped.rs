@@ -107,7 +107,7 @@ fn command(words: &[OsString]) -> Option<String> {
     Some(typed.to_owned())
 }
 
-/// The digits with which the text of every lock begins.
+/// The first digits in the text of every lock.
 const LOCK: &str = "53484c4b";
 
 /// Hides secrets that the message would repeat. An argument may be a URL with a password, or the text of a lock, with

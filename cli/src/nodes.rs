@@ -152,7 +152,7 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// The smallest possible number of counters, and why there may be more. `None` if the command did not count the
+    /// The smallest possible number of counters, and why there may be more. `None` if the user did not ask for the
     /// counters.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
@@ -189,7 +189,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // Counts the counters before the trials, because the counter of a trial exists for another second.
+        // Asks for the number of counters before the trials, because the counter of a trial exists for another second.
         let counters = counts.then(|| redlock.count_counters());
         let mut counters = counters.into_iter().flatten();
         let trials = trial::each(nodes, &seen, &lock)?;

@@ -50,7 +50,7 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
 }
 
 /// Returns the time until a node in quarantine votes and stores the locks that clients extend. The node gets these
-/// locks a moment after its quarantine ends.
+/// locks a moment after its quarantine ends, so the returned time is longer than `left`.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))

@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     // No node votes until its barrier ends.
     let barrier = redlock.nodes().iter().filter_map(|node| node.barrier).max();
     let fields = json!({ "nodes": nodes, "group": group, "barrier_ms": barrier.map(millis) });
-    let wait = barrier.map(|left| format!("; no client gets a lock for {}", shown(left)));
+    let wait =
+        barrier.map(|left| format!("; no client can take a lock for the next {}", shown(left)));
     let object = || object("reinit", [fields]);
     let lines = || {
         let (nodes, wait) = (count(nodes, "node"), wait.unwrap_or_default());

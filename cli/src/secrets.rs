@@ -49,7 +49,7 @@ impl Login {
         let wrong = |what: &dyn fmt::Display| {
             wrong(
                 &self.file,
-                format_args!("{what}; the file comes from password-file"),
+                format_args!("{what}; the option password-file names this file"),
             )
         };
         let password = fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;

@@ -15,8 +15,8 @@ pub(crate) enum Status {
     /// The command has succeeded.
     #[default]
     Success,
-    /// The answer is no, for example because the lock is not held. A failure without another status also has this
-    /// status.
+    /// The answer is no, for example because the lock is not held. Also used for failures that have no status of their
+    /// own.
     Failure,
     /// The arguments are not valid.
     Usage,

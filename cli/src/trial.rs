@@ -118,7 +118,7 @@ impl Trial {
         }
     }
 
-    /// Extends and releases the lock that was taken on the one node of the handle.
+    /// Extends and releases the lock that was taken on the only node of the handle.
     fn by<W: Holds>(
         (redlock, nodes, lock): (&Redlock, &Nodes, &Lock),
         taken: Result<Guard<W>, LockError>,
@@ -269,7 +269,7 @@ impl Lock {
         };
         let name = printable(&self.name);
         match missing {
-            // The user may have permissions for other names, so the made-up name proves no fault.
+            // The user may have permissions for other names, so the refusal of a made-up name does not prove a fault.
             Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
                 "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
                      that it may use"

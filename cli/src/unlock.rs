@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
         // The text of the lock may be old, so only the nodes know whether the lock is still valid. The command releases
-        // it in any case.
+        // the lock in any case.
         let _ = guard.confirm();
     }
     let released = guard.unlock();

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": a majority of the nodes now stores the token beyond the latest expiry that any key had before.
-//! * "released": the keys are gone before they could expire.
+//! * "extended": on a majority of the nodes, the token now expires later than it did on any node before.
+//! * "released": the keys vanished before they could expire.
 //! * "broken": an operator has broken the lock.
 //! * "new holder": the token differs from the token of the last holder that the command has shown.
 //! * If it is not certain what has changed, the line has none of these words. If a key vanishes just before its expiry,
@@ -40,9 +40,9 @@ shearline watch --count 2 report      # how it is now, and its next change",
 /// Each change is one line, or one object with --json. The nodes push each change, and send nothing between changes. If
 /// changes follow each other within a hundredth of a second, the command shows them as one.
 ///
-/// Each line begins with the time in UTC. If it is certain what has changed, the line says so: extended, released (or
-/// the keys were deleted before they expired), broken, or new holder (also if the same client has taken the lock
-/// again).
+/// Each line begins with the time in UTC. The line also names the change, if it is certain: extended, released, broken
+/// or new holder. Keys that were deleted before they expired also count as released. A new lock of the same client also
+/// counts as a new holder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.
@@ -64,8 +64,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
-    // `before` is a time before the last poll that returned no state. So the nodes showed the next state after
-    // `before`.
+    // `before` is the time just before the last poll that returned no state. So the nodes showed the next state later
+    // than `before`.
     let [before, polled] = [now(), now()].map(Cell::new);
     let check = || {
         before.set(polled.replace(now()));
@@ -127,14 +127,15 @@ struct Seen {
 }
 
 impl Seen {
-    /// Returns what has changed, if the change is certain. The nodes have shown the state between `before` and `now`.
+    /// Returns what has changed, if the change is certain. The command has received this state between `before` and
+    /// `now`.
     fn change(&mut self, told: &Inspection, before: Instant, now: Instant) -> Option<&'static str> {
         let known = self.known.as_ref();
         let is_same = known.is_some_and(|known| told.same_holder(known));
         let kept = told.holder().map(|it| before.saturating_add(it.valid_for));
         let change = match told.holder() {
             Some(_) if is_same => (kept > Some(self.end)).then_some("extended"),
-            // The keys of the last holder were deleted, and are there again.
+            // The last holder's keys had been deleted, and have been restored.
             Some(_) if self.held.as_ref().is_some_and(|it| told.same_holder(it)) => None,
             Some(holder) if holder.owner.starts_with(b"(broken)") => known.map(|_| "broken"),
             Some(_) => known.map(|_| "new holder"),

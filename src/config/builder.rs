@@ -66,8 +66,8 @@ impl Builder {
     }
 
     /// Sets how long a call waits for a node's vote, at least 1 ms. By default, the time is 5 to 50 ms, depending on
-    /// the ttl. On slow networks it is four round trips, but never more than 1 s. A stalled node does not increase the
-    /// default.
+    /// the ttl. On slow networks, the default is four round trips, but never more than 1 s. A stalled node does not
+    /// increase the default.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("node", timeout));
@@ -131,7 +131,7 @@ impl Builder {
     /// value. All clients then use the longest value that any of them has declared.
     ///
     /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks.
-    /// Such a node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, no lock is
+    /// The node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, no lock is
     /// granted for `max_ttl` plus up to three seconds, because servers report their uptime in whole seconds. If the
     /// servers are new, an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If
     /// `max_ttl` is not set, and the guard is not strict, each node votes immediately.
@@ -150,10 +150,10 @@ impl Builder {
     /// A delay helps if work may continue after its lock has ended. For example, a process may need time to stop, or a
     /// suspended program may continue for a while before it checks its lock
     /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
-    /// gets the lock until `delay` has also passed. The old holder must stop within that time. A release does not wait
-    /// for the delay, but deletes the keys immediately. This also applies to a late release, and to a guard that is
-    /// dropped after a loss. If a request of the old holder may still be running, keep the guard until the request has
-    /// ended, or leak the guard ([`core::mem::forget`]).
+    /// gets the lock until `delay` has also passed. The old holder must stop within the delay. A release does not wait
+    /// for the delay, but deletes the keys immediately. A late release also deletes the keys immediately, and so does
+    /// the drop of a guard after a loss. If a request of the old holder may still be running, keep the guard until the
+    /// request has ended, or leak the guard ([`core::mem::forget`]).
     ///
     /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times as without
     ///   a delay, and `extend` and `confirm` subtract the delay.
@@ -166,9 +166,9 @@ impl Builder {
     /// * If a majority reports the lock as lost, a handle with a delay does not delete the remaining keys. The
     ///   remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`]) have
     ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
-    ///   the missing keys, the remaining keys do not prevent this. A node may stall during the loss, and later run an
-    ///   extension that was sent before. It then keeps its copy for the ttl and the delay. This single copy prevents
-    ///   other clients from taking the lock only if more nodes are unreachable.
+    ///   the missing keys, the remaining keys do not prevent other clients from taking the lock. A node that stalled
+    ///   during the loss may later run an extension that was sent before, and then keeps its key for the ttl and the
+    ///   delay. A single key prevents other clients from taking the lock only if more nodes are unreachable.
     /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
     ///   the reports of waiting callers include the delay.
     ///
@@ -255,13 +255,13 @@ impl Builder {
     /// Sets whether the handle watches the wall clocks of the nodes. Default: `true`.
     ///
     /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. Therefore, the handle
-    /// asks each node for its `TIME` at most once a second. It sends this question right before a command about a lock,
-    /// in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth of
-    /// the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the factor,
-    /// multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms
-    /// at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than this
-    /// limit, and by more than the time that the answers took. A node whose clock has stepped gets the same quarantine
-    /// as a restarted node, unless the guard
+    /// asks each node for its `TIME` at most once a second. The handle sends `TIME` right before a command about a
+    /// lock, in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth
+    /// of the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the
+    /// factor, multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240
+    /// ms at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than
+    /// this limit, and by more than the time that the answers took. A node whose clock has stepped gets the same
+    /// quarantine as a restarted node, unless the guard
     /// is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this
     /// quarantine the node grants no new lock. The node still extends and confirms the locks that it already had.
     ///
@@ -273,11 +273,11 @@ impl Builder {
         self
     }
 
-    /// Sets whether the handle uses no scripts. By default the handle uses scripts on nodes that run them.
+    /// Sets whether the handle works without scripts. By default the handle uses scripts on nodes that run them.
     ///
     /// Even without this option, the handle uses no scripts on a node that refuses them. A node refuses scripts if the
     /// user may not run them (`-@scripting`) or if the server cannot. With this option the handle sends no script at
-    /// all. The following paragraphs apply to both cases, except for the restart guard.
+    /// all. The text below also applies to nodes that refuse scripts, except for the part about the restart guard.
     ///
     /// The handle takes a lock with `SET`, as with scripts. For the first lock on a connection, the handle asks the
     /// node how the lock can be released, which costs one more round trip. The handle uses the first of the following
@@ -297,12 +297,12 @@ impl Builder {
     /// # What differs
     ///
     /// * A release with two round trips may not finish if the program ends right after the release or the drop of a
-    ///   guard. The keys of such a lock may stay until their ttl ends.
+    ///   guard. The keys of the lock may then stay until their ttl ends.
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets its
-    ///   copy once the handle knows how to release locks on it.
+    /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets the
+    ///   key once the handle knows how to release locks on that node.
     /// * If the key of a lock has a value longer than 64 KiB, the handle closes the connection when it reads the value.
     /// * A single try (`try_lock`) may fail if this handle has just released the same resource, because the try may
     ///   reach a node before the releasing transaction has ended.
@@ -407,7 +407,7 @@ impl Builder {
         self
     }
 
-    /// Makes a waiting caller poll the sockets in a loop instead of sleeping. This keeps a processor busy for a few
+    /// Makes a waiting caller poll the sockets in a loop instead of sleeping. The loop keeps a processor busy for a few
     /// microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;
@@ -469,8 +469,8 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // The validity is longest with the longest ttl. If the drift of the longest ttl is not shorter than that ttl,
-        // no ttl can be used.
+        // The validity is longest with the longest ttl. If the drift of the longest ttl is as long as that ttl, no ttl
+        // leaves any validity.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -833,7 +833,7 @@ mod tests {
     /// Returns every text that a program can print about a builder with this `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
-        // A handle that gets a valid URL twice reports a duplicate node.
+        // A builder that gets a valid URL twice reports a duplicate node.
         let twice = builder.clone().node(url);
         let (config, error) = (builder.config(), twice.config());
         let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");

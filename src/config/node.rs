@@ -34,8 +34,9 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// percent-encoded like a path. `Builder::tls` sets the parameters that are missing in the URL.
 ///
 /// The driver looks up a host name for each connection, in the background, so a slow look-up delays no call. The handle
-/// tries the addresses of the name in order, until a connection succeeds. It tries an IPv4 and an IPv6 address at the
-/// same time. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
+/// tries the addresses of the name in order, until a connection succeeds. The handle tries an IPv4 and an IPv6 address
+/// at the same time. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and
+/// connection.
 ///
 /// `Debug` output shows no credentials.
 ///
@@ -209,7 +210,7 @@ impl fmt::Debug for NodeConfig {
 /// The address of a node. Equal addresses usually have equal values: names are in lower case, IP addresses are parsed,
 /// the port is always set, and paths have no empty or `.` parts.
 ///
-/// Two different values may still lead to one server. The handshake finds such duplicates.
+/// If two different values lead to one server, the handshake finds out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Address {
     /// A TCP port of a host.

@@ -38,8 +38,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only sent attempts count. If a caller waits for other callers, it sends no attempts. It gives up after `tries`
-    /// times the longest delay at the latest.
+    /// Only sent attempts count. While a caller waits behind other callers of the handle, it sends no attempts. The
+    /// call gives up after `tries` times the longest delay at the latest.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range for the delay.
     #[must_use]
@@ -81,10 +81,10 @@ impl Default for Retry {
 /// The policy for the votes of restarted nodes, which may have forgotten locks.
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
-/// forgotten have expired. The usual advice to operators is to delay restarts by hand. Instead, this guard ignores the
-/// votes of a restarted node. A node in *quarantine* still gets commands, because its keys still block other clients,
-/// but its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
-/// again. An operator can end the quarantine with `Redlock::trust_node`.
+/// forgotten have expired. Operators are usually advised to delay restarts. Instead, this guard ignores the votes of a
+/// restarted node. A node in *quarantine* still gets commands, because its keys still block other clients, but its
+/// answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes again.
+/// An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
@@ -92,11 +92,11 @@ pub enum RestartGuard {
     /// (`appendfsync always`), and for tests.
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
-    /// identity has changed or can no longer be read. It also enters quarantine if it refused a command because it
+    /// identity has changed or can no longer be read. A node also enters quarantine if it refused a command because it
     /// loads its data or is a replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that
     /// handshake. The quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle
-    /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten
-    /// lock has expired.
+    /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After the quarantine, every
+    /// forgotten lock has expired.
     ///
     /// If `max_ttl` is set, a node with a shorter uptime at the first connection is in quarantine for the remaining
     /// time.
@@ -123,20 +123,20 @@ pub enum RestartGuard {
     /// no client counts the answers of that node.
     ///
     /// * The handle refuses longer ttls than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
-    ///   value of the markers. A client with a longer `max_ttl` writes it to the markers, together with barriers. All
-    ///   clients should use the same value.
+    ///   value of the markers. A client with a longer `max_ttl` writes its value to the markers, together with
+    ///   barriers. All clients should use the same value.
     /// * A client with another number of nodes or another group name
     ///   gets [`LockError::OtherGroup`](crate::LockError::OtherGroup), and no lock. Use `Redlock::reinit` to change the
     ///   number or the name.
     /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
     ///   barrier of new nodes.
-    /// * If a server's settings guarantee that it loses nothing, before and after the restart, the restart causes no
-    ///   barrier. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
+    /// * A restart causes no barrier if the server's settings guarantee that it loses nothing, both before and after
+    ///   the restart. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
     ///   server must have no replicas, and must never have been promoted. A client checks these conditions with `CONFIG
     ///   GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not
     ///   restored from a copy. The exception further assumes that these settings do not change while the server runs,
     ///   and that no replica is promoted *and restarted* before a client has asked that replica.
-    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
+    /// * The errors `LOADING`, `READONLY` and `MASTERDOWN`, and a stepped clock, cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
     /// With `Strict`, the nodes run scripts instead of plain `SET`s. Each command has some 200 more bytes, a new
@@ -146,14 +146,14 @@ pub enum RestartGuard {
     /// `Strict` does not detect these cases:
     ///
     /// * A lock was deleted or evicted while the marker stayed.
-    /// * Clients use the same keys without this guard.
+    /// * Other clients use the same keys without this guard.
     /// * A server behind a proxy restarts from disk, or a replica behind it is promoted, and the proxy hides the lost
     ///   connection.
     /// * A master becomes a replica and then a master again, between two commands.
     /// * A barrier is deleted.
     ///
     /// If clients have different values of `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A
-    /// client may not know a longer ttl if it is not on all nodes yet, or if a majority has forgotten it. So start the
+    /// client may not know a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the
     /// clients with the longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
@@ -263,16 +263,16 @@ impl LockOptions {
     /// is set too, the call ends at whichever limit comes first. If `wait` is zero, the call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
-    /// fails immediately. A program that calls again should pause first.
+    /// fails immediately. A program should pause before it calls again.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
     }
 
-    /// Makes at most `tries` attempts, including the first one. If a caller waits for other callers, it sends no
-    /// attempts. It gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
-    /// extension by the current holder may also use up a try. With one try, the call does not wait. Zero is refused
-    /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Makes at most `tries` attempts, including the first one. While a caller waits behind other callers of the
+    /// handle, it sends no attempts. The call gives up after `tries` times the longest delay of the handle's [`Retry`]
+    /// at the latest. An extension by the current holder may also use up a try. With one try, the call does not wait.
+    /// Zero is refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -280,7 +280,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock. Further extensions fail
     /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
-    /// limited. An extension does not count if the caller drops its outcome, except for a kept lock.
+    /// limited. If a caller drops the outcome of an extension, the extension does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
@@ -299,10 +299,10 @@ impl LockOptions {
     ///   lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The handle reports the lock as lost two round trips after the key has changed on a majority.
-    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant. They
-    ///   cover at most 1,000 keys of a handle, because each server has a bounded table for them. Without notifications,
-    ///   or if the number of [`extensions`](Self::extensions) is limited, the handle notices the change at the next
-    ///   extension. Between the change and the report another client can take the lock.
+    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant.
+    ///   Notifications cover at most 1,000 keys of a handle, because each server has a bounded table of the keys that
+    ///   it watches. Without notifications, or if the number of [`extensions`](Self::extensions) is limited, the handle
+    ///   notices the change at the next extension. Between the change and the report another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
     ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
@@ -310,8 +310,8 @@ impl LockOptions {
     ///   over.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// A kept lock costs small allocations when it is granted. Each extension later than 50 ms after the grant costs
-    /// one command to each node. Extensions that are due in the same turn share one write to each node.
+    /// A kept lock costs small allocations when it is granted. Each extension that comes more than 50 ms after the
+    /// grant costs one command to each node. Extensions that are due in the same turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -359,10 +359,10 @@ impl LockOptions {
     ///   restarted at the same time, an operator must create the floors again. The
     ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create
     ///   floors, and how to see which nodes have a floor.
-    /// * A repair waits for the longest ttl, so that every attempt from before the restart has expired. The longest ttl
-    ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
-    ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
-    ///   clients.
+    /// * A repair waits for the longest ttl, because every attempt that began before the restart has expired by then.
+    ///   The longest ttl is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client
+    ///   takes fenced locks with a longer ttl, set `max_ttl` in every client, because a handle does not know the
+    ///   requests of other clients.
     /// * A fenced lock and a plain lock on the same resource exclude each other.
     /// * A permit's fencing token is larger than all earlier tokens of its [slot](crate::PermitGuard::slot), but may be
     ///   smaller than tokens of other slots.

@@ -1,4 +1,5 @@
-//! Why a configuration, or the URL of a node, cannot be used. A handle checks both before any I/O.
+//! Why a configuration, or the URL of a node, cannot be used. A handle finds mistakes in its configuration before any
+//! I/O.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,7 +20,7 @@ pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and
     features";
 
 /// Why a configuration, or the URL of a node, cannot be used. The error text names the mistake, and says what to write.
-/// It never shows a URL, which may contain a secret.
+/// The text never shows a URL, which may contain a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct ConfigError(#[from] pub(crate) ConfigFault);

@@ -237,9 +237,9 @@ pub enum Unusable {
     NoRunId,
     /// The node may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor`
     /// is missing, or another server has written it. The node refuses locks with a fencing token, and grants plain
-    /// locks as before. When every lock from before the loss has expired, the node gets a floor without the help of an
-    /// operator. If q of N nodes are a majority, the repair needs the floors of N - q + 1 other nodes: two of three, or
-    /// three of five.
+    /// locks as before. When all locks that were taken before the loss have expired, the node gets a floor without the
+    /// help of an operator. If q of N nodes are a majority, the repair needs the floors of N - q + 1 other nodes: two
+    /// of three, or three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives no token until all earlier locks have \
          expired and enough other nodes have reported their tokens; no operator is needed, but a program must run \

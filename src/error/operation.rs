@@ -28,9 +28,9 @@ pub enum LockError {
     /// within half of this short ttl. The handle releases the granted keys.
     TooSlow(Report),
     /// A node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use this
-    /// node together with other nodes, or with another group name. Two such groups can have majorities without a common
-    /// node. So the handle takes no lock while any node reports such a marker, and the call does not try again. The
-    /// handle still extends held locks, on the nodes whose answers count.
+    /// node together with other nodes, or with another group name. Two groups that share some nodes can have majorities
+    /// without a common node. So the handle takes no lock while any node reports the marker of another group, and the
+    /// call does not try again. The handle still extends held locks, on the nodes whose answers count.
     OtherGroup(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
@@ -107,7 +107,7 @@ impl LockError {
     }
 }
 
-/// Returns who holds the lock, and how long it is still held, as far as this is known.
+/// Returns who holds the lock and for how much longer, if that is known.
 fn held(report: &Report) -> String {
     let which = report
         .held_resource()
@@ -275,8 +275,8 @@ pub struct Released {
     pub deleted: u8,
 }
 
-/// A request that can never succeed as written. The handle refuses such a request before any I/O. The text says what is
-/// wrong, and what to ask for instead.
+/// A request that can never succeed as written. The handle refuses an invalid request before any I/O. The text says
+/// what is wrong, and what to ask for instead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct InvalidRequest(#[from] pub(crate) RequestFault);
@@ -296,8 +296,7 @@ impl InvalidRequest {
 pub enum RequestFault {
     #[error("the resource name{} is empty; give the lock a name", place(*.index))]
     EmptyResource { index: Option<usize> },
-    /// The name begins with `shearline:`, like the keys that this library uses itself. A lock with such a name would
-    /// keep other clients from those keys.
+    /// The name begins with `shearline:`, the prefix of the keys that this library uses itself.
     #[error("resource names that begin with `shearline:` are reserved; use another name")]
     ReservedResource,
     #[error(

@@ -265,20 +265,20 @@ impl Report {
     }
 
     /// Returns how much longer the lock is held, counted from the time when the call gave up. The holder may release or
-    /// extend the lock earlier. Only [`LockError::Held`](crate::LockError::Held) has such a time.
+    /// extend the lock earlier. Only [`LockError::Held`](crate::LockError::Held) contains this time.
     ///
     /// The time comes from a majority of the nodes, or from the validity of a lock that this handle itself holds.
     /// Returns `None` if the time is not known, or if the lock [never expires](Self::never_expires).
     ///
-    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time. Such a call knows the time only
-    /// from other callers of this handle that hold the lock or wait for it.
+    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time, and knows it only from other
+    /// callers of this handle that hold the lock or wait for it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         self.0.left.filter(|left| *left != Duration::MAX)
     }
 
     /// Describes what has happened to the key of a lost lock: the key is gone, or has another token. Returns `None` if
-    /// the keys alone do not explain why no majority said yes.
+    /// the state of the keys does not fully explain the loss.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -296,8 +296,8 @@ impl Report {
     /// Returns the number of permits that other clients use for the resource, if the request failed because it named
     /// another number. For errors other than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
-    /// All clients must use the same number for one resource. A call with another number fails immediately. The number
-    /// of the other clients applies until all their permits are released or have expired.
+    /// All clients must use the same number for one resource. A call with another number of permits fails immediately.
+    /// The other clients' number applies until all their permits are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -314,8 +314,8 @@ impl Report {
     /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
-    /// helps only if that program deletes the key. If that program does not delete the key, an operator must delete it,
-    /// after making sure that no program relies on the key.
+    /// helps only if that program deletes the key. Otherwise, an operator must delete the key, after making sure that
+    /// no program relies on it.
     ///
     /// Like [`held_for`](Self::held_for), this result is known only if a caller has waited.
     #[must_use]
@@ -402,8 +402,8 @@ impl Report {
         nodes.filter(|node| predicate(&node.outcome)).count()
     }
 
-    /// Lists the answers. Nodes with the same answer share a clause: `a:1 and c:3 each timed out; b:2 held`. `granted`
-    /// is the word for a node that said yes.
+    /// Lists the answers. Nodes with the same answer are listed together: `a:1 and c:3 each timed out; b:2 held`.
+    /// `granted` is the word for a node that said yes.
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
@@ -583,7 +583,7 @@ pub enum NodeOutcome {
     Missing,
     /// The node answered with an error.
     Refused(ServerError),
-    /// The node did not answer within its node timeout, or was not asked because it has been silent.
+    /// The node did not answer within its node timeout, or was skipped because it has been silent.
     TimedOut,
     /// The handle had no connection to the node, or lost the connection before the answer.
     Unreachable(LinkError),
@@ -598,8 +598,8 @@ pub enum NodeOutcome {
     },
     /// The server cannot serve as a node, for a reason that an operator must repair.
     Unusable(Unusable),
-    /// The node had not answered when the other nodes decided, or was not asked because they had decided. This outcome
-    /// is not a fault of the node.
+    /// The other nodes decided before this node had answered, or before the handle asked this node. This outcome is not
+    /// a fault of the node.
     Pending,
 }
 
@@ -628,13 +628,13 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     } else if words.contains(FAULT_OF_SCRIPT) {
         ""
     } else if matches!(outcome, NodeOutcome::Refused(error) if error.is_plain()) {
-        "; if this error refuses scripts, use `without_scripts`: locks without a fencing token need no scripts"
+        "; if the server refuses scripts, use `without_scripts`: locks without a fencing token need no scripts"
     } else {
         ""
     }
 }
 
-/// The word with which servers name a script in the error of a command that failed in it.
+/// The word that servers use for the script, in the error of a command that failed inside a script.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
 /// Returns `true` if this error text suggests that the server runs no scripts.

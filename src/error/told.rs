@@ -1,5 +1,5 @@
 //! The two forms of an error's text. `{}` is a short message that names the lock, for users. `{:#}` is for operators
-//! and logs. It adds what each node said, the consequences and advice, and names the page of the manual that helps.
+//! and logs: it adds what each node said, the consequences and advice, and names the page of the manual that helps.
 
 use alloc::string::{String, ToString};
 use core::fmt;

@@ -34,7 +34,7 @@ pub(super) struct Stopped {
 
 impl Call<'_> {
     /// Reads the sockets and fires timers, unless the sockets were read a short time ago. Returns the current time.
-    /// Without this read, calls that fail immediately would never find out that nodes are back.
+    /// Without this function, a program whose calls all fail immediately would never notice that nodes are back.
     pub(super) fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
@@ -55,7 +55,7 @@ impl Call<'_> {
         Ok(self.outcome(round, since))
     }
 
-    /// Takes turns until the open operation `round` has its outcome. If the operating system fails to wait, cancels the
+    /// Takes turns until the open operation `round` has its outcome. If the wait for the sockets fails, cancels the
     /// operation, so that no later call receives its outcome. The releases of the operation are still sent.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
         let outcome = self.outcome_by(round, since, |call| call.turn(None));
@@ -120,7 +120,7 @@ impl Call<'_> {
 
     /// If there are too many events, keeps only the latest lost locks and locks at risk,
     /// for [`LocalRedlock::poll`](super::LocalRedlock::poll). Other events are not needed, because no call waits for
-    /// their outcomes, and a kept lock itself shows its end.
+    /// their outcomes, and the end of a kept lock is stored in the lock.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
         if REPORTS_MAX < events.len() {

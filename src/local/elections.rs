@@ -1,4 +1,4 @@
-//! Elections on the caller's own thread.
+//! Elections for `LocalRedlock`.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -96,8 +96,8 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
-    /// or [`OperatorError::Closed`] before any I/O. Returns [`OperatorError::NoQuorum`] if the operating system fails
-    /// to wait. If too few nodes answer, the call continues to wait.
+    /// or [`OperatorError::Closed`] before any I/O. Returns [`OperatorError::NoQuorum`] if the wait
+    /// for the sockets fails. If too few nodes answer, the call continues to wait.
     pub fn observe(
         &mut self,
         seen: &mut Observation,

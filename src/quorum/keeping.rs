@@ -110,9 +110,9 @@ impl Keeping {
         }
     }
 
-    /// Returns a power of two, in ticks. If `locks` locks are kept, extensions begin at multiples of this power. So
-    /// locks that are extended together stay together when the number of locks changes. The result is at most a 64th of
-    /// the time between two extensions.
+    /// Returns the exponent of a power of two. If `locks` locks are kept, extensions begin at multiples of this power,
+    /// in ticks. Of two powers of two, the larger is a multiple of the smaller, so locks that are extended together
+    /// stay together when the number of locks changes. The power is at most a 64th of the time between two extensions.
     fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {
@@ -149,8 +149,8 @@ impl Kept {
 
     // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`.
-    /// [`Instant::MAX`] means never. `drift` is the engine's drift.
+    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`. [`Instant::MAX`]
+    /// means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
             true => self.in_step(self.keeping.due_at(end, drift)).max(again),
@@ -312,7 +312,7 @@ mod tests {
             (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
             (unlimited, 9_898, 9_898, None),
             (unlimited, 9_898, 20_000, None),
-            // These locks have a limit.
+            // These locks are kept until a limit.
             (15_000, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (14_000, 9_898, 4_949, Some((9_051, 4_949 + 1_237))),
             (10_002, 9_898, 4_949, Some((5_053, 4_949 + 1_237))),

@@ -187,8 +187,8 @@ impl Lock {
     }
 
     /// Records that a majority has confirmed the lock until `end`. The engine has already stored `end` in `entry`, the
-    /// entry that its question used. A copy of the lock that was read from bytes has another entry. `counts` says
-    /// whether this extension counts towards the limit on extensions.
+    /// entry of its request. A lock that was read from bytes has another entry. `counts` says whether this extension
+    /// counts towards the limit on extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,
@@ -234,8 +234,8 @@ impl Lock {
         }
     }
 
-    /// Separates the lock from its engine, and gives it a separate end. The engine or an open question may still write
-    /// an end into the old, shared entry.
+    /// Separates the lock from its engine, and gives it a separate end. The engine or an unanswered request may still
+    /// write an end into the old, shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -245,8 +245,8 @@ impl Lock {
 
     // ----- the end of a lock ------------------------------------------------------------------
 
-    /// Returns `true` if the end of the validity is known. For a lock that another clock has measured, it is not known.
-    /// Such a lock was not reported as ended, and can still be confirmed.
+    /// Returns `true` if the end of the validity is known. The end is not known if another clock has measured the lock.
+    /// The lock was then not reported as ended, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
@@ -264,8 +264,8 @@ impl Lock {
         self.entry.end_now(now);
     }
 
-    /// Returns the nodes whose copies stay when the lock is handed over. On other nodes, a release may still follow the
-    /// `SET`.
+    /// Returns the nodes on which the keys stay when the lock is handed over. On other nodes, a release may still
+    /// follow the `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }

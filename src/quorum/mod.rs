@@ -1,4 +1,4 @@
-//! Counts votes, reaches verdicts, and computes validity. A lock can be created only with proof that a majority has
+//! Counts votes, decides outcomes, and computes validity. A lock can be created only with proof that a majority has
 //! agreed.
 //!
 //! * [`Tally`] counts the answers of one round. The outcome is certain as soon as a majority agrees, or can no longer

@@ -2,18 +2,18 @@
 //!
 //! # Guarantees
 //!
-//! * **One vote for each node.** The first answer of a node counts. Only the loss of the node's connection can withdraw
-//!   this answer, and only before the verdict.
-//! * The tally reaches its verdict with the answer that makes the outcome certain, and never earlier. From then on, no
-//!   missing answer could change the verdict.
+//! * **One vote for each node.** The first answer of a node counts, unless the node's connection is lost before the
+//!   outcome is certain.
+//! * The tally returns an outcome as soon as it is certain, and never earlier. From then on, the missing answers cannot
+//!   change the outcome.
 //! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
 
 use super::NodeSet;
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// Returns the number of nodes in a majority of `nodes` nodes. This is `nodes / 2 + 1`, which is more than half even if
-/// `nodes` is even.
+/// Returns the number of nodes in a majority of `nodes` nodes. The result is `nodes / 2 + 1`, which is more than half
+/// even if `nodes` is even.
 #[must_use]
 pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
@@ -124,7 +124,7 @@ impl Tally {
     ///
     /// # Panics
     ///
-    /// Panics if `nodes` is out of this range. No `Config` has such a number of nodes.
+    /// Panics if `nodes` is out of this range. Every `Config` has a number of nodes in this range.
     #[must_use]
     pub(crate) fn new(nodes: usize) -> Self {
         assert!(
@@ -156,7 +156,7 @@ impl Tally {
         }
     }
 
-    /// Withdraws the yes of a node whose connection was lost before the verdict.
+    /// Withdraws the yes of a node whose connection was lost before the outcome was certain.
     pub(crate) fn withdraw(&mut self, node: NodeId) -> bool {
         self.yes.remove(node) && self.abstained.insert(node)
     }
@@ -293,7 +293,7 @@ mod tests {
         assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
     }
 
-    /// Returns the verdicts for these final counts, directly from the definition.
+    /// Returns the expected outcomes for these final counts, directly from the definition.
     fn definition(yes: usize, no: usize, abstain: usize) -> [&'static str; 4] {
         let quorum = quorum_of(yes + no + abstain);
         let answered = yes + no;
@@ -313,9 +313,9 @@ mod tests {
         ]
     }
 
-    /// Tries all 3^N answers of 1 to 7 nodes, in every order that can matter. A verdict depends only on the counts, so
-    /// the prefixes of each multiset cover every order. A verdict must hold for every possible continuation, and must
-    /// come as soon as it holds.
+    /// Tests 1 to 7 nodes. An outcome depends only on the number of answers of each kind, so the test tries all
+    /// combinations of these numbers, but only one order. An outcome must be correct for all possible further answers,
+    /// and must come as soon as it is certain.
     #[test]
     fn every_pattern_of_up_to_seven_nodes() {
         for nodes in 1..=7_usize {

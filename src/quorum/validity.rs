@@ -81,9 +81,9 @@ impl Drift {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. This is the part of the share
-    /// that is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
-    /// milliseconds.
+    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. The result is the share of the
+    /// ttl, minus the part of the share for the clock's [`rate`](Self::rate). The fixed part covers the rounding of the
+    /// server to milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),
@@ -106,7 +106,7 @@ impl Drift {
         u32::try_from(millis).ok().map(Delay::of_millis)
     }
 
-    /// Returns the end of the validity of a lock of `ttl` if the request's first byte was sent at or after `sent`.
+    /// Returns when the validity of a lock of `ttl` ends, if the request's first byte was sent at or after `sent`.
     ///
     /// Returns `sent` itself, which means no validity, if the drift is not shorter than the ttl.
     #[must_use]
@@ -116,8 +116,8 @@ impl Drift {
         Instant::from_nanos(sent.as_nanos().saturating_add(valid))
     }
 
-    /// Returns the end of the validity of a lock of `ttl`, if a majority keeps it for `left` from `sent` on. Subtracts
-    /// the drift of the whole ttl, because a clock may still step by the whole drift.
+    /// Returns when the validity of a lock of `ttl` ends, if a majority keeps the lock for `left` from `sent` on.
+    /// Subtracts the drift of the whole ttl, because a clock may still step by the whole drift.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }

@@ -13,9 +13,9 @@ use super::tenure::NOTICE;
 use crate::error::Report;
 use crate::time::{NANOS_PER_TICK, nanos};
 
-/// Completes when less than a quarter of a lock's ttl is left, for example because extensions fail or
-/// have reached their limit. For a [kept](crate::LockOptions::keep) lock, this is a quarter of the ttl
-/// by which the handle extends the lock, even if a caller has extended the lock by a longer ttl. The
+/// Completes when less than a quarter of a lock's ttl is left, for example because extensions fail or have reached
+/// their limit. For a [kept](crate::LockOptions::keep) lock, the limit is a quarter of the ttl that the handle's
+/// extensions use, even if a caller has extended the lock by a longer ttl. The
 /// method [`LockGuard::at_risk`](super::LockGuard::at_risk) returns this signal.
 ///
 /// The signal borrows nothing and may be sent to another task or thread.

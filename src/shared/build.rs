@@ -110,7 +110,8 @@ impl Waiting {
 
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Arc<Shared>, BuildError>> {
         if getpid() != self.process {
-            // A thread of the parent may have held the mutex of the site at the fork, so the child never locks it.
+            // A thread of the parent may have held the mutex of `site` at the fork, so the child never locks this
+            // mutex.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
         self.site.poll(context.waker())

@@ -21,14 +21,14 @@ impl Call {
 
     /// Makes the descriptor readable.
     pub(super) fn send(&self) {
-        // If the socket is full, the write fails. This does no harm, because the I/O thread has not read an earlier
-        // call yet.
+        // If the socket is full, the write fails. A failed write does no harm, because the I/O thread still has an
+        // earlier call to read.
         let _ = (&self.sender).write(&[0]);
     }
 
     /// Takes the call. The I/O thread calls this function when it wakes.
     pub(super) fn take(&self) {
-        // The read fails if no call has arrived, and this does no harm.
+        // Ignores an error: the read fails if no call has arrived.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! # Not here
 //!
-//! The module [`fencing`](crate::engine) of the engine explains why a node grants such a lock only if its token
-//! contains the fencing token.
+//! The module [`fencing`](crate::engine) of the engine explains why a node grants the lock of a leader only if its
+//! token contains the fencing token.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -15,7 +15,7 @@ use crate::time::Instant;
 /// only for a moment answers again within this time.
 const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 
-/// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
+/// How long the last handle waits for the end of the I/O thread, in addition to the shutdown timeout.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The stage of the I/O thread's end.
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end after the last handle is dropped, and does not wait.
+    /// Asks the I/O thread to end, and does not wait.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;
@@ -74,7 +74,7 @@ impl Shared {
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.roles.wire.take(), core.poller.take()));
-            // Does not unlock the mutex, because that could wait for a thread that does not exist in this process.
+            // Does not unlock the mutex, because unlocking could wait for a thread that does not exist in this process.
             core::mem::forget(core);
         }
     }

@@ -1,7 +1,7 @@
 //! Decides whether the I/O thread gathers the next requests of callers that it wakes together.
 //!
-//! Gathering only delays the callers if they make no further requests immediately. Each time a gathering brings too few
-//! requests, the number of batches without gathering doubles.
+//! If the callers make no further requests immediately, gathering only delays them. So each time a gathering brings too
+//! few requests, the number of batches without gathering doubles.
 
 /// The smallest number of callers for which gathering pays off. In measurements, gathering made locking and
 /// unlocking 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.

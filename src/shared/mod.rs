@@ -40,18 +40,18 @@
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
 //!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
-//!   themselves, and no other task is woken. A thread that waits for the loss of a lock then depends on its own clock.
+//!   themselves, and no other task is woken. Meanwhile, a thread that waits for the loss of a lock relies on its own
+//!   clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
-//!   thread does not keep the poll. It watches the descriptor, as between calls. So another caller polls for itself,
-//!   even if ten thousand tasks rest. After such a call, the I/O thread naps for a millisecond, so it may notice a free
-//!   lock a millisecond late.
+//!   thread does not keep the poll. Instead, it watches the descriptor, as it does between calls. So another caller
+//!   polls for itself, even if ten thousand tasks rest. After a call, the I/O thread naps for a millisecond, so it may
+//!   notice a free lock a millisecond late.
 //! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
 //!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | the types that
-//! users hold |
+//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | public types |
 //! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these callers are woken |
 //! | `monitor` | a value with threads that wait for a change |
@@ -63,29 +63,32 @@
 //!
 //! # What can go wrong, and why it does not
 //!
-//! * *A wake-up is lost*: one mutex protects the record of sleeping threads, of called threads, and of the remaining
+//! * *No wake-up is lost*: one mutex protects the record of sleeping threads, of called threads, and of the remaining
 //!   work. Each section ends with [`Roles::leave`](roles::Roles::leave), which ensures that a thread does the remaining
 //!   work. `tests/interleavings` checks every order of the steps.
-//! * *Two threads use the poll*: a thread takes the poll out of `Core`, so no other thread can have it. On an idle
+//! * *Only one thread uses the poll*: a thread takes the poll out of `Core`, so no other thread can have it. On an idle
 //!   handle the I/O thread waits for the descriptor without the poll, and reads no event.
-//! * *An operation is cancelled while it is served*: under the mutex, either the operation is still open and is
-//!   cancelled, or its outcome is in the slot and the lock is released.
-//! * *A fork*: each call compares the process id before it locks anything. A forked child never waits for the mutex.
-//! * *A noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
+//! * *An operation can be cancelled at any time*: under the mutex, either the operation is still open and is cancelled,
+//!   or its outcome is in the slot and the lock is released.
+//! * *A fork is noticed*: each call compares the process id before it locks anything. A forked child never waits for
+//!   the mutex.
+//! * *No noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
 //!   section begins the noted requests, so a caller that cancels or times out finds its own operation.
-//! * *The program ends after a drop*: a drop returns only when the release is written.
-//! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
+//! * *The program may end right after a drop*: a drop returns only when the release is written.
+//! * *A waker may call the handle or drop a guard*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
-//! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread takes over.
-//! * *Steady traffic delays timers*: timers fire in the section after each read, even if more bytes have arrived.
+//! * *No thread moves the bytes of others for long*: after sixteen rounds of reading and writing, the I/O thread takes
+//!   over.
+//! * *Steady traffic does not delay timers*: timers fire in the section after each read, even if more bytes have
+//!   arrived.
 //!
 //! # Guarantees
 //!
 //! * **No call waits longer than its own deadline** for a node or for another thread, because each caller checks its
 //!   own clock. A caller waits without a deadline only for the mutex, which is held for microseconds. A call without a
-//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves, it ends the calls that
-//!   have no deadline. If a thread keeps the wire for too long, the I/O thread wakes the waiting threads, and each
-//!   checks its own clock.
+//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves the callers, it also
+//!   measures the time of calls without a deadline. If a thread keeps the wire for too long, the I/O thread wakes the
+//!   waiting threads, and each checks its own clock.
 //! * **A lone caller does not pay for sharing**: a call costs one `getpid`, an uncontended mutex and no wake-up. A lock
 //!   and its release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
@@ -250,9 +253,9 @@ impl Shared {
 
     // ----- how long a caller waits ------------------------------------------------------------
 
-    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. This is twice the node
-    /// timeout, and some time for the serving thread. An answer takes longer only if the system does not schedule the
-    /// serving thread.
+    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. The result is twice the
+    /// node timeout, plus some time for the serving thread. An answer takes longer only if the system does not schedule
+    /// the serving thread.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self
@@ -261,8 +264,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns how long a caller without a deadline waits for a lock, by its own clock. This is twice the time of all
-    /// attempts, because the caller may wait behind other callers.
+    /// Returns how long a caller without a deadline waits for a lock, by its own clock. The result is twice the time of
+    /// all attempts, because the caller may wait behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

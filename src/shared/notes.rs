@@ -135,7 +135,7 @@ struct Inner {
 }
 
 impl Notes {
-    /// Returns `true` if there may be a free place.
+    /// Returns `true` if there may be places or notes.
     pub(super) fn is_in_use(&self) -> bool {
         self.in_use.load(Ordering::Relaxed)
     }
@@ -190,8 +190,8 @@ impl Notes {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Prepares a place for each of the `callers` that are woken next. If `calls_wakers` is `true`, threads may take no
-    /// place, because a waker that blocks would delay them.
+    /// Prepares a place for each of the `callers` that are woken next. If `calls_wakers` is `true`, only tasks may take
+    /// places, because a waker that blocks would delay threads.
     pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
         let mut inner = self.inner.lock();
         (inner.places, inner.takes_threads) = (callers, !calls_wakers);

@@ -175,7 +175,7 @@ impl Redlock {
     /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
     /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes immediately,
     /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. If
-    /// too few nodes answer, the state names no holder and is not free. Silent nodes
+    /// too few nodes answer, the state neither names a holder nor says that the lock is free. Silent nodes
     /// are [`Found::Unknown`](crate::Found) in the state.
     ///
     /// ```no_run
@@ -208,9 +208,10 @@ impl Redlock {
         self.look().unwrap_or_default()
     }
 
-    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. For each name that was locked
-    /// with a fencing token, a node keeps a counter for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)).
-    /// A large number of counters may fill the memory of a node.
+    /// Returns how many counters for [fencing tokens](crate::LockOptions::fenced) each node has. For each name that was
+    /// locked with a fencing token, a node keeps a counter for a day
+    /// ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). A large number of counters may fill the memory of a
+    /// node.
     ///
     /// Returns for each node, in the order of the configuration, the number of counters, and the reason why the node
     /// may have more counters. The reason is `None` if the number is complete. The result is empty in a forked child,
@@ -300,9 +301,9 @@ impl Redlock {
     /// quarantine ends.
     ///
     /// `check` does not find a missing permission ([`Unusable::Permission`](crate::Unusable)) before a call has tried
-    /// to take a lock, because permissions depend on the name of the lock. After such a call, `check` reports the
-    /// missing permission until a later call finds that the permission is granted. Only the calls that take locks
-    /// report a fault of one name (a key pattern that does not match) or a temporary fault (`OOM`).
+    /// to take a lock, because permissions depend on the name of the lock. After a call has failed for lack of a
+    /// permission, `check` reports the missing permission until a later call finds that it is granted. Only the calls
+    /// that take locks report a fault of one name (a key pattern that does not match) or a temporary fault (`OOM`).
     ///
     /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). The call reports a repaired node after the
     /// next attempt to connect, which is at most two seconds later. The call reports a granted permission after the
@@ -312,8 +313,8 @@ impl Redlock {
     ///
     /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
     /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock
-    /// until an operator has repaired the reported faults. If it returns `false`, the faults may pass by themselves:
-    /// nodes are down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
+    /// until an operator has repaired the reported faults. Otherwise, the faults may pass by themselves: nodes are
+    /// down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -444,10 +445,10 @@ impl Redlock {
     /// after you have changed the number of nodes, or the [name](crate::Builder::group) of the group.
     /// Only [`RestartGuard::Strict`](crate::RestartGuard) needs markers.
     ///
-    /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
-    /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the
-    /// longest time that a lock of either membership may last. No lock is granted until the barrier ends. If no client
-    /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier immediately.
+    /// Call `reinit` once, before the first client of the new membership takes a lock. Before you call `reinit`, stop
+    /// the clients of the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a
+    /// barrier for the longest time that a lock of either membership may last. No lock is granted until the barrier
+    /// ends. If no client holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier immediately.
     ///
     /// A client with the old membership gets [`LockError::OtherGroup`](crate::LockError::OtherGroup) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old

@@ -103,8 +103,8 @@ impl Redlock {
     /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
     /// forgotten locks. The node does not vote until its uptime is long enough. If the servers are new, an operator can
     /// end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` does not set
-    /// `max_ttl`, so each node votes immediately, even if it has just restarted.
-    /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
+    /// `max_ttl`, so each node votes immediately, even if it has just restarted. A
+    /// report [shows](crate::NodeReport::met_young) if a node was up for less than a minute at the first contact.
     ///
     /// # Errors
     ///
@@ -344,7 +344,7 @@ impl Redlock {
     /// Adopts a lock of another handle or process. The returned guard reports a loss of the lock, and releases the lock
     /// when it is dropped. The call sends nothing, and does not change the validity of the lock.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid until you
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity, and its guard is not valid until you
     /// call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must have
     /// expired: after its ttl, or after a minute if the ttl is shorter.
     ///

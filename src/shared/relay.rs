@@ -64,7 +64,8 @@ impl Relay {
     }
 
     /// Wakes all tasks except the task that is being `polled`. Several threads may call this function at the same time.
-    /// A thread that cannot lock the relay leaves the tasks to the other threads. So a forked child does not wait here.
+    /// A thread that cannot lock the relay leaves the tasks to the other threads. So a forked child does not wait for
+    /// the mutex of the relay.
     pub(super) fn wake_tasks(&self, polled: &Waker) {
         while self.is_laden.load(Ordering::Relaxed) {
             let other = |task: &Waker| !task.will_wake(polled);

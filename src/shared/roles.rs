@@ -5,7 +5,7 @@
 //!
 //! 1. Work for the wire is a request to the engine, or the result of a sleep in the poll. One of three threads sees
 //!    this work. The thread that has the wire checks for work before it puts the wire back. The thread that has the
-//!    poll checks for work before it falls asleep. If neither thread exists, the I/O thread is called.
+//!    poll checks for work before it falls asleep. If no thread has the wire or the poll, the I/O thread is called.
 //! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
 //! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
 //!    free.
@@ -20,8 +20,8 @@
 
 use crate::time::Instant;
 
-/// If at least this many callers wait, the I/O thread serves, and no caller takes the poll. Two threads pass the poll
-/// to each other. In measurements, it was not faster if the I/O thread served both.
+/// If at least this many callers wait, the I/O thread serves, and no caller takes the poll. If only two threads wait,
+/// they pass the poll to each other, because in measurements the I/O thread did not serve them faster.
 pub(super) const MANY: usize = 3;
 
 /// The thread that has a role.
@@ -229,7 +229,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
     /// there are tasks to wake.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        // A caller that needed no node has not slept in the poll, so it has read nothing and fired no timer.
+        // A caller whose operation needed no node has not slept in the poll, so it has read nothing and fired no timer.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;

@@ -66,8 +66,8 @@ pub(super) struct Times {
 pub(super) enum Wait {
     /// The thread waits until the caller's deadline.
     Deadline(Duration),
-    /// The thread waits longer than the nodes may take. While the I/O thread serves, it ends the wait after this time,
-    /// so that the waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
+    /// The thread waits longer than the nodes may take. While the I/O thread serves the callers, it ends the wait after
+    /// this time, so that the waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
     Patience(Duration),
     /// The thread waits until the outcome is decided.
     Forever,

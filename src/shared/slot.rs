@@ -163,8 +163,8 @@ impl Slot {
     /// Takes the outcome, if it was delivered. In a forked child, returns a refusal.
     ///
     /// A check for a fork is a system call. A confirmed release needs no check, because the lock is released for the
-    /// parent and for the child. No other outcome is taken before the check, and a locked mutex is not waited for,
-    /// because a child waits for ever for a mutex that was locked at the fork.
+    /// parent and for the child. All other outcomes need the check first. The check also comes before a wait for the
+    /// mutex, because a forked child would wait forever for a mutex that was locked at the fork.
     pub(super) fn poll_again(&self, is_foreign: impl FnOnce() -> bool) -> Option<Outcome> {
         let state = self.state.try_lock();
         let stage = state.as_ref().map(|state| &state.stage);
@@ -223,7 +223,7 @@ mod tests {
         }))
     }
 
-    /// In a forked child, only a confirmed release has its outcome.
+    /// In a forked child, only a confirmed release returns its outcome.
     #[test]
     fn a_task_that_is_polled_again_gets_the_outcome_unless_the_process_is_a_child() {
         const FORKED: &str = "Some(Err(Forked))";

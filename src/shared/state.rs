@@ -47,8 +47,8 @@ pub(super) struct Core {
     pub(super) awaiting: usize,
     /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since then.
     pub(super) is_stuck: bool,
-    /// `true` if every call is refused. This is the case if a thread has panicked with the engine, the wire or the
-    /// poll, or if the connections are closed.
+    /// `true` if every call is refused. The handle is closed if a thread has panicked while it had the engine, the wire
+    /// or the poll, or if the connections are closed.
     pub(super) is_closed: bool,
     /// `true` if the next section panics at its end.
     #[cfg(all(test, feature = "embedded"))]
@@ -180,8 +180,8 @@ impl Core {
     }
 
     /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
-    /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read. They do not
-    /// wait for later results, because under steady traffic there is always another one.
+    /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read. Under
+    /// steady traffic there is always another result, so timers do not wait for the last one.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -239,8 +239,8 @@ impl Core {
     }
 
     /// Returns the number of resting operations of tasks. Resting operations send nothing to the nodes, and the I/O
-    /// thread watches the descriptor for the end of the rest. If tasks wait, the number may include resting operations
-    /// of threads, which does no harm.
+    /// thread watches the descriptor to notice the end of a rest. If tasks wait, the number may include resting
+    /// operations of threads, which does no harm.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }

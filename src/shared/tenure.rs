@@ -117,8 +117,8 @@ impl Tenure {
         }
     }
 
-    /// Stores the `waker` of a task, or of a thread if it `blocks`. The task waits until less than `early` is left of
-    /// the lock of `entry`. For a new task, calls `alert` to request an alert. The engine keeps only the earliest
+    /// Stores the `waker` of a task, or of a thread if it `blocks`. The task waits until the lock of `entry` is valid
+    /// for less than `early`. For a new task, calls `alert` to request an alert. The engine keeps only the earliest
     /// alert.
     pub(super) fn poll(
         &self,

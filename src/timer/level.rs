@@ -29,7 +29,8 @@ const DIGIT_MASK: u64 = SLOTS as u64 - 1;
 
 const TOP: usize = LEVELS - 1;
 
-// A slot starts at most one round of the top level after the current tick, and their sum must not overflow.
+// A slot starts at most one round of the top level after the current tick, so that tick plus one round must not
+// overflow.
 const _: () = assert!(
     Instant::MAX
         .tick_ceil()

@@ -22,7 +22,7 @@
 //! * **Never early.** A timer armed for `at` does not fire at any `now` before `at`.
 //! * **In order.** Timers fire by tick. Timers of one tick fire in the order in which they were armed.
 //! * **No allocation** happens while the number of armed timers does not exceed its previous maximum.
-//! * **Nothing is lost** at the end of time: all sums saturate, and [`Instant::MAX`] is an ordinary time.
+//! * **No timer is lost** at the end of time: all sums saturate, and [`Instant::MAX`] is an ordinary time.
 //!
 //! # Not here
 //!

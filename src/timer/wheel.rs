@@ -2,12 +2,12 @@
 //!
 //! # Why the order holds
 //!
-//! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
-//! timer also gets this place. When the wheel enters a slot of a higher level, it moves all timers of this slot to
-//! their new places *before* another timer can be armed. The only exception is a single timer, which fires immediately
-//! while the wheel moves to its tick. So the timers of one tick are always in one ring. The timers of one tick enter
-//! this ring at the end, and leave it together, from the front. So these timers are in the order in which they were
-//! armed, on every level and without sequence numbers.
+//! Every timer, including a new one, is in the place that [`Place::of`] computes from its own tick and the tick of the
+//! wheel. When the wheel enters a slot of a higher level, it moves all timers of this slot to their new places *before*
+//! another timer can be armed. If a timer is alone in its slot, the wheel does not move the timer, but fires it
+//! directly. So the timers of one tick are always in one ring. The timers of one tick enter this ring at the end, and
+//! leave it together, from the front. So these timers are in the order in which they were armed, on every level and
+//! without sequence numbers.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -86,8 +86,8 @@ const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 impl<T> Wheel<T> {
     /// Creates a wheel without timers, at `start`.
     ///
-    /// The wheel takes three kilobytes. For each armed timer, it takes the size of `T` and twenty bytes, rounded up to
-    /// whole words if `T` is aligned to words.
+    /// The wheel takes three kilobytes. Each armed timer takes the size of `T` and twenty bytes, rounded up to whole
+    /// words if `T` is aligned to words.
     #[must_use]
     pub fn new(start: Instant) -> Self {
         Self {
@@ -159,15 +159,15 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of a timer that waits for that call,
-    /// as the reason to wake up. Returns `None` if no timer is armed.
+    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of one timer that needs the call, as
+    /// the reason to wake up. Returns `None` if no timer is armed.
     ///
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
     /// on the lowest level, the method returns the exact tick and the value of this timer. The lowest level has the
     /// timers of the current run of 64 ticks, which are at most 63 ms away. If several timers share a slot of a higher
-    /// level, the time is the start of this slot. An `expire` then fires nothing, but moves the timers down, so each
-    /// timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36
-    /// ticks.
+    /// level, the time is the start of this slot. A call of `expire` then fires nothing, but moves the timers down, so
+    /// each timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up
+    /// in 2^36 ticks.
     ///
     /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless an already due
     /// timer was armed since then. This call takes one step for each level, however many timers are armed.
@@ -328,8 +328,8 @@ mod tests {
         }
     }
 
-    /// A caller that sleeps until `next` and then expires gets each timer at its exact tick. A single timer causes no
-    /// earlier wake-up, except once in each turn of the top level.
+    /// A caller that sleeps until `next` and then calls `expire` gets each timer at its exact tick. A single timer
+    /// causes no earlier wake-up, except once in each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_a_lone_timer_on_time_and_at_once() {
         for distance in distances() {
@@ -345,8 +345,8 @@ mod tests {
         }
     }
 
-    /// If two timers share their slot down to the lowest level, they cause at most one empty wake-up for each higher
-    /// level, and one for each turn of the top level.
+    /// Two timers that share a slot on each higher level cause at most one empty wake-up for each of these levels, and
+    /// one for each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_two_timers_on_time() {
         for distance in distances() {

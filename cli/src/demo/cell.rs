@@ -2,12 +2,12 @@
 //! section. The counter loses updates if two workers change it at the same time.
 //!
 //! A worker reads and writes the counter in two steps, like a program that changes a file or a row of a database. An
-//! atomic counter next to it counts every change, so that the demo can compare the two counters at the end. This module
-//! does not exclude other threads, because that is the lock's task.
+//! atomic counter counts the same changes, so that the demo can compare the two counters at the end. This module does
+//! not exclude other threads, because that is the lock's task.
 //!
-//! A worker whose lock expires in the critical section no longer counts as a holder. A lock expires there if the whole
-//! process is stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has expired, and writes
-//! nothing.
+//! A worker whose lock expires in the critical section no longer counts as a holder. A lock can expire in the critical
+//! section if the whole process is stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has
+//! expired, and writes nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) struct Cell {
     most_inside: AtomicU32,
 }
 
-/// Represents a worker in the critical section, until it is dropped.
+/// Represents a worker in the critical section, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     cell: &'a Cell,

@@ -65,7 +65,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the other workers. The
 /// output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it in
-/// time. The demo still sends the release to all nodes.
+/// time. The demo nevertheless sends every release to all nodes.
 ///
 /// Ctrl-C ends the demo early, and the demo still prints the verdict. Without a terminal, the demo writes one line each
 /// second.
@@ -74,8 +74,8 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
-    /// the servers may be down. The demo uses one key. Its name is shearline-demo: and a number. The demo does not stop
-    /// these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// the servers may be down. The demo uses one key, named shearline-demo: and a number. The demo does not stop these
+    /// servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
     /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
@@ -93,8 +93,8 @@ pub(crate) struct Args {
     /// Ttl of each lock, from 50ms to 60s.
     ///
     /// This ttl is also the longest ttl of any client in the demo.
-    // Shorter ttls are refused, because such locks expire when the machine is busy. Longer ttls are refused, because
-    // the key of a crashed demo stays for a whole ttl.
+    // Shorter ttls are refused, because the locks would expire when the machine is busy. Longer ttls are refused,
+    // because the key of a crashed demo stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }

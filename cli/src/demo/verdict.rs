@@ -34,7 +34,7 @@ impl Verdict {
         let (value, written) = (human(self.value), human(self.written));
         let counter = format!("{value}, written {written} times");
         let most = count(self.most_inside as usize, "holder");
-        let most = format!("at most {most} at any time");
+        let most = format!("maximum: {most} at a time");
         [
             (is_right, "counter", ["right", "WRONG"], counter),
             (is_exclusive, "exclusion", ["held", "BROKEN"], most),
@@ -113,7 +113,7 @@ mod tests {
             ("counter    WRONG    1,233, written 1,234 times", |v| {
                 v.value = 1233
             }),
-            ("exclusion  BROKEN   at most 2 holders at any time", |v| {
+            ("exclusion  BROKEN   maximum: 2 holders at a time", |v| {
                 v.most_inside = 2
             }),
             ("keys left  SOME     on b:2", |v| {

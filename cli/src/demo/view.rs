@@ -1,4 +1,4 @@
-//! The output of the running demo. On a terminal the output is a picture. Otherwise it is one line each second.
+//! The output of the running demo. On a terminal the output is a picture. Otherwise the output is one line each second.
 
 use std::io::stdout;
 use std::thread;
@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second of the last line, if the output is not a terminal.
+    /// The second in which the last line was written, if the output is not a terminal.
     second: u64,
 }
 

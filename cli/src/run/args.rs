@@ -91,15 +91,16 @@ pub(crate) struct Args {
     /// Shares the lock with other users of --shared.
     ///
     /// A request without --shared waits until all shared locks are released. Later requests for shared locks wait
-    /// behind it. The nodes must run scripts.
+    /// behind it. Requires nodes that support scripts.
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
     /// Runs at most K commands under NAME at a time.
     ///
-    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
-    /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
-    /// status 75. A request for the lock NAME waits until no client holds a permit. The nodes must run scripts.
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K (1
+    /// to 1024) in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
+    /// status 75. A request for the lock NAME waits until no client holds a permit. Requires nodes that support
+    /// scripts.
     #[arg(
         long,
         value_name = "K",
@@ -115,8 +116,8 @@ pub(crate) struct Args {
     /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
-    /// option for jobs that several machines start at the same time. A machine whose clock is late then still finds the
-    /// lock held.
+    /// option for jobs that several machines start at the same time. A machine that starts its job late, because its
+    /// clock is slow, then still finds the lock held.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,

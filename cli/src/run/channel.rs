@@ -101,8 +101,8 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message with a descriptor. Succeeds even if the other process has ended. Then [`Received::Closed`] is
-    /// the result of the next receive.
+    /// Sends a message with a descriptor. Succeeds even if the other process has ended. In that case, the next receive
+    /// returns [`Received::Closed`].
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);

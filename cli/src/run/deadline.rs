@@ -40,9 +40,9 @@ pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns the time at which the supervisor itself kills all processes. The watchdog kills them at `until`, or when it
-/// hears of a loss. The supervisor kills them a little later, in case the watchdog fails. `lost` is the time at which
-/// the supervisor noticed a loss.
+/// Returns the time at which the supervisor itself kills all processes. The watchdog kills the processes at `until`, or
+/// when the supervisor reports a loss. The supervisor kills the processes a little later, in case the watchdog fails.
+/// `lost` is the time at which the supervisor noticed a loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
@@ -93,7 +93,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // A lock is extended when half of its validity has passed. The warning must come later.
+            // A lock is extended when half of its validity has passed. The warning must come after this extension.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }

@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //!
-//! While another client can hold the lock, every process of the command that this program may signal is dead. This
-//! holds even if *one* of the supervisor, the watchdog and the nodes fails.
+//! Before another client can take the lock, all processes of the command are dead, except those that this program may
+//! not signal. This guarantee holds even if *one* of the supervisor, the watchdog and the nodes fails.
 
 mod args;
 mod channel;

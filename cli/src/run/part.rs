@@ -25,7 +25,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the part of a run that this process is, if any.
+    /// Returns which part of a run this process is, or `None` if it is none.
     pub(super) fn of_this_process() -> Option<Self> {
         let is_part = env::args_os().next()? == PARTS;
         is_part.then(Self::parse)

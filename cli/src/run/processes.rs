@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * A scan changes no process. A user may list the children of all its processes.
-//! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), this holds even
-//!   if the kernel has given its process id to another process.
+//! * A scan does not affect the processes. A user may list the children of all its processes.
+//! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), no other process
+//!   gets the signal either, even if the kernel has reused the process id.
 //!
 //! # Not here
 //!
@@ -34,7 +34,7 @@ impl Process {
         let is_child = match stat(self.pid) {
             Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
             // With `hidepid`, `/proc` hides processes that run as another user. This process may still be permitted to
-            // kill some of them.
+            // kill some hidden processes.
             None => children(self.parent).contains(&self.pid),
         };
         if !is_child {

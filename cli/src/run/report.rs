@@ -78,8 +78,8 @@ pub(super) fn open(place: &Path) -> io::Result<File> {
     }
 }
 
-/// Duplicates the descriptor with this number. Uses the system call for descriptors of other processes, because the
-/// usual ways need unsafe code.
+/// Duplicates the descriptor with this number. Uses `pidfd_getfd` on this process, because borrowing a descriptor by
+/// its number needs unsafe code.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)

@@ -1,7 +1,7 @@
 //! Receives the signals that arrive at the supervisor or the watchdog.
 //!
 //! If a signal was ignored when the program started, it stays ignored (`nohup`), also in the command. So this program
-//! must not handle such a signal, because the command would then start with the signal's default action.
+//! must not handle an ignored signal, because the command would then start with the signal's default action.
 
 use std::cell::RefCell;
 use std::io;
@@ -40,7 +40,8 @@ const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
-    // The fifth field is the terminal. The fields before it are the state, the parent, the group and the session.
+    // The fifth field is the terminal. The fields before the terminal are the state, the parent, the group and the
+    // session.
     stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
 }
 
@@ -72,8 +73,8 @@ impl Wake for Sender {
 }
 
 impl Signals {
-    /// Installs a handler for every signal that can be handled, and for the end of children. Leaves out signals that
-    /// stop a job, if a terminal may stop this process.
+    /// Installs a handler for every signal that can be handled, and for the end of children. If a terminal may stop
+    /// this process, leaves out the signals that stop a job.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
@@ -108,8 +109,8 @@ impl Signals {
         })
     }
 
-    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or if it asks a
-    /// command to end.
+    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or asks a command to
+    /// end.
     pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));

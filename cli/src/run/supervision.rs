@@ -3,7 +3,8 @@
 //!
 //! # Guarantees
 //!
-//! * When [`run`](Supervision::run) returns, every process of the command that the supervisor may signal has ended.
+//! * When [`run`](Supervision::run) returns, all processes of the command have ended, except those that the supervisor
+//!   may not signal.
 //! * After a majority of the nodes has confirmed an extension, the watchdog gets the new deadline.
 //! * If the watchdog is killed or stopped, the supervisor notices this immediately, inherits the watchdog's processes
 //!   and kills them.

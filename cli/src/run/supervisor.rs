@@ -81,7 +81,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id());
-    // Checks the request before the handle connects, because a strict guard then writes markers.
+    // Checks the request before the handle connects, because a handle with a strict guard writes markers when it
+    // connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
     // Installs the signal handlers early. Without a handler, the first process of a container would not get the signal.
@@ -102,8 +103,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The lost command may have left work half done. So the report shows its outcome, instead of the
-                // outcome of this new attempt.
+                // The command that lost its lock may have left work half done. So the report shows the outcome of that
+                // command, and not of this new attempt.
                 ending.error = Some(failure);
                 break;
             }
@@ -258,7 +259,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         }
         (Some(Err(error)), ..) => return Err(cannot_run(args, error)),
         _ if ended.for_lock => {
-            let why = format!("lost the lock {name}: the command was ended");
+            let why = format!("lost the lock {name}, so the command was ended");
             (
                 "lost",
                 Status::Lost,
@@ -266,7 +267,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             )
         }
         (.., Err(UnlockError::NotHeld(_))) => {
-            let why = format!("the lock {name} was no longer held at the end");
+            let why = format!("the lock {name} was no longer held when the command ended");
             ("lost", Status::Lost, why)
         }
         (_, Some(status), Ok(())) => ("released", status.into(), String::new()),
@@ -305,7 +306,7 @@ fn got(extended: Option<shearline::Report>) -> Option<String> {
     Some(format!("; its last extension got {report}{loss}"))
 }
 
-/// Returns the failure of a command that cannot run. The exit status is the same as that of `env`.
+/// Returns the failure of a command that cannot run. The exit status is the one that `env` uses.
 fn cannot_run(args: &Args, error: i32) -> Failure {
     let error = io::Error::from_raw_os_error(error);
     let is_missing = error.kind() == io::ErrorKind::NotFound;

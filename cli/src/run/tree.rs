@@ -14,8 +14,8 @@
 //!
 //! # Not here
 //!
-//! The tree is slow with many hundreds of processes. For so many, use a service manager with control groups. The tree
-//! cannot end a process that this process may not signal, such as a process of another user.
+//! The tree is slow with many hundreds of processes. For that many processes, use a service manager with control
+//! groups. The tree cannot end a process that this process may not signal, such as a process of another user.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,10 +33,11 @@ use shearline::internals::now;
 
 use super::processes::{Process, children, has_ended};
 
-/// The pause between a kill and the next scan. It leaves processor time to the killed processes, which need it to end.
+/// The pause between a kill and the next scan. During this pause, the killed processes get the processor time that they
+/// need to end.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long the tree scans for new processes before it kills all of them. It always scans at least twice.
+/// How long the tree scans for new processes before it kills all of them. The tree always scans at least twice.
 const LOOKS_END: Duration = Duration::from_millis(250);
 
 /// After this time, the tree kills all remaining processes once more.
@@ -110,17 +111,17 @@ impl Tree {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
 
-    /// Adds all children except the remembered child to the strangers. The remembered child must be a child subreaper.
-    /// While it lives, processes of the command cannot become children of this process, so any new child is an orphan
-    /// of a stranger.
+    /// Adds all children except the remembered child to `strangers`. The remembered child must be a child subreaper.
+    /// While this child lives, orphans of the command become its children, so any other new child of this process is an
+    /// orphan of one of the `strangers`.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // If `heir` has ended, the list may contain its former children, which are no strangers. So this check comes
-        // after reading the list.
+        // If `heir` has ended, the list may contain its former children, which must not count as strangers. So the code
+        // checks `heir` after it has read the list.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -158,7 +159,7 @@ impl Tree {
         }
     }
 
-    /// Returns `true` if this process has a living child that is not a stranger.
+    /// Returns `true` if this process has a living child that is not in `strangers`.
     fn has_children(&self) -> bool {
         let is_ours = |pid: &Pid| !self.strangers.contains(pid);
         self.strangers.is_empty() || children(getpid()).iter().any(is_ours)
@@ -310,7 +311,7 @@ mod tests {
     struct Families {
         tree: Tree,
         shell: process::Child,
-        /// A pipe that all processes of the families inherit. The pipe reaches its end when none of these processes is
+        /// A pipe that all processes of the script inherit. The pipe reaches its end when none of these processes is
         /// alive.
         alive: PipeReader,
     }
@@ -339,11 +340,14 @@ mod tests {
             let left = self.alive.read(&mut [0]);
             assert!(matches!(left, Ok(0)), "a process is alive: {left:?}");
             assert!(!self.tree.reap());
-            assert!(self.shell.wait().is_err(), "the tree has waited for it");
+            assert!(
+                self.shell.wait().is_err(),
+                "the tree did not reap the shell"
+            );
         }
     }
 
-    /// Also ends the families of a test that has failed.
+    /// Ends all processes of the test, even if the test has failed.
     impl Drop for Families {
         fn drop(&mut self) {
             self.tree.end(None);

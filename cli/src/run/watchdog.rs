@@ -4,7 +4,7 @@
 //!
 //! * The command runs only while the watchdog lives, because the kernel kills the command when the watchdog ends.
 //! * If the supervisor ends, the watchdog immediately kills all processes of the command. If the supervisor is stopped,
-//!   the watchdog kills them at the last deadline that it got.
+//!   the watchdog kills the processes at the last deadline that it got.
 //! * The watchdog ends when all processes that it may signal have ended.
 //!
 //! # Not here
@@ -46,7 +46,8 @@ pub(super) fn guard(args: &PartArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not yet become the command. When it does, the kernel closes its socket of the channel.
+    /// The trampoline has not yet become the command. When the command replaces the trampoline, the kernel closes the
+    /// trampoline's socket.
     Starting(Channel),
     Running,
     /// The command has ended. At the given time, if any, the watchdog kills the processes that the command left behind.
@@ -70,7 +71,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the command. Returns `None` if this fails and the supervisor knows about the failure.
+    /// Starts the command. Returns `None` if the command cannot start and the watchdog has reported the reason.
     fn start(args: &PartArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // Otherwise the process would be named `exe`.
@@ -227,8 +228,8 @@ impl Watchdog {
             && kill <= now()
             && !self.tree.end(None)
         {
-            // The remaining processes belong to another user. The supervisor keeps the lock while they run, and the
-            // watchdog tries again.
+            // The remaining processes belong to another user. The supervisor keeps the lock while these processes run,
+            // and the watchdog tries again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }

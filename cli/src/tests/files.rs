@@ -141,6 +141,6 @@ fn a_wrong_file_is_refused_without_its_secrets() {
     let failure = typed("lock report --config /nowhere").map(drop);
     let said = failure.expect_err("there is none").message;
     assert!(said.contains("/nowhere: No such file"), "{said}");
-    let names = "; the file comes from --config or SHEARLINE_CONFIG";
+    let names = "; --config or SHEARLINE_CONFIG names this file";
     assert!(said.contains(names), "{said}");
 }

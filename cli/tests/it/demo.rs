@@ -56,7 +56,7 @@ fn assert_good(output: &Output, text: &str, nodes: usize) {
     let keys_left = format!("keys left  none     {nodes} nodes asked\n");
     for said in [
         "\ncounter    right    ",
-        "\nexclusion  held     at most 1 holder at any time\n",
+        "\nexclusion  held     maximum: 1 holder at a time\n",
         &keys_left,
         "\nverdict    GOOD",
     ] {

@@ -150,7 +150,7 @@ fn a_password_comes_from_a_file_of_its_own() {
     assert!(refused.contains("No such file"), "{refused}");
     assert!(refused.contains("/password: "), "{refused}");
     assert!(
-        refused.contains("; the file comes from password-file"),
+        refused.contains("; the option password-file names this file"),
         "{refused}"
     );
 }

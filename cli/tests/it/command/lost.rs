@@ -28,7 +28,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     cluster.await_copies("n");
     take_away(&cluster, 1..3);
     let errors = tool.errors();
-    let lost = "shearline: lost the lock n: the command was ended";
+    let lost = "shearline: lost the lock n, so the command was ended";
     assert!(errors.starts_with(&format!("{KILLED}{lost}")), "{errors}");
     assert_in_troubles(lost);
     let report = tool.output();
@@ -86,7 +86,7 @@ fn a_lock_that_is_broken_ends_the_command() {
     });
     shearline(&cluster, "break n --guard off --yes").done();
     let errors = tool.errors();
-    let lost = "shearline: lost the lock n: the command was ended";
+    let lost = "shearline: lost the lock n, so the command was ended";
     assert!(errors.starts_with(&format!("{KILLED}{lost}")), "{errors}");
     let broken = "; its key has another token: an operator has broken the lock, or another client has taken it\n";
     assert!(errors.ends_with(broken), "{errors}");
@@ -167,7 +167,7 @@ fn with_again_the_command_is_started_again_after_a_loss() {
         assert!(report.contains("\"losses\":1,"), "{report}");
         let errors = tool.errors();
         assert!(
-            errors.starts_with(&format!("{KILLED}shearline: lost the lock n: ")),
+            errors.starts_with(&format!("{KILLED}shearline: lost the lock n, so ")),
             "{errors}"
         );
         assert_eq!(code(tool.wait()), status);
@@ -385,7 +385,7 @@ fn is_asked_to_end(ttl: u32, options: &[&str], script: &str) -> bool {
     let errors = tool.errors();
     let asked = "shearline: n: the lock is at risk, so the command is asked to end\n";
     assert!(errors.contains(asked), "{errors}");
-    let words = "n: the command was ended; its last extension got ";
+    let words = "n, so the command was ended; its last extension got ";
     assert!(errors.contains(words), "{errors}");
     // The lock may end while the last extension is under way.
     let silent = ["each timed out)", "each not waited for)"];
@@ -490,7 +490,7 @@ fn a_lock_that_is_gone_at_the_end_was_lost() {
     });
     take_away(&cluster, 0..3);
     run.end_command();
-    let said = "shearline: the lock n was no longer held at the end\n";
+    let said = "shearline: the lock n was no longer held when the command ended\n";
     run.assert("lost", "5", 74, said);
     free(&cluster, 0..3);
     cluster.assert_empty();

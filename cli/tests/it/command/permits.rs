@@ -198,7 +198,7 @@ fn the_words_of_a_refusal_are_shown() {
         proxy.set(Mischief::Reword(b"-OOM", b"-ERR out of luck\r\n"));
     }
     let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
-    let refused = "refused: ERR (out of luck); if this error refuses scripts, use `--without-scripts`: locks without a \
+    let refused = "refused: ERR (out of luck); if the server refuses scripts, use `--without-scripts`: locks without a \
                    fencing token need no scripts";
     for command in ["nodes", "check"] {
         let said = over(&urls, &format!("{command} --guard off"));

@@ -97,7 +97,7 @@ fn the_loss_of_one_name_ends_the_command() {
     take_away(&cluster, 1..3);
     let errors = tool.errors();
     let lost = "shearline: m, n: the lock is lost, so the command and all its processes are killed\n\
-                shearline: lost the lock m, n: the command was ended";
+                shearline: lost the lock m, n, so the command was ended";
     assert!(errors.starts_with(lost), "{errors}");
     assert_eq!(code(tool.wait()), 74);
     free(&cluster, 1..3);

@@ -159,7 +159,7 @@ fn the_loss_of_a_shared_lock_or_a_permit_ends_the_command() {
         take_away(&cluster, 1..3);
         let errors = tool.errors();
         let lost = "shearline: n: the lock is lost, so the command and all its processes are killed\n\
-                    shearline: lost the lock n: the command was ended";
+                    shearline: lost the lock n, so the command was ended";
         assert!(errors.starts_with(lost), "{errors}");
         assert_eq!(code(tool.wait()), 74);
         free(&cluster, 1..3);

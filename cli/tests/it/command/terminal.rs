@@ -336,7 +336,7 @@ fn has_lost_the_lock(ttl: &str) -> bool {
     terminal.make("go");
     assert_eq!(terminal.line("ended"), "74");
     let (lost, errors) = (
-        "shearline: lost the lock n: the command was ended",
+        "shearline: lost the lock n, so the command was ended",
         terminal.errors(),
     );
     assert!(errors.contains(lost), "{errors}"); // An extension may have been open.

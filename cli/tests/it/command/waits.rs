@@ -249,7 +249,7 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
         proxy.redirect(server.address_for_clients());
     }
     // Two nodes are enough, so the command may not wait for the answer of the third.
-    let refused = " each refused: ERR (out of luck); if this error refuses scripts, use `--without-scripts`: locks \
+    let refused = " each refused: ERR (out of luck); if the server refuses scripts, use `--without-scripts`: locks \
                    without a fencing token need no scripts";
     let said = line(&mut errors);
     assert!(said.contains(refused), "{said}");

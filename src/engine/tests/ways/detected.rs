@@ -252,7 +252,7 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
 fn an_error_that_says_nothing_known_is_shown_in_its_words() {
     let without = "use `without_scripts`: locks without a fencing token need no scripts";
     for (words, advice) in [
-        ("upstream failure", "; if this error refuses scripts, "),
+        ("upstream failure", "; if the server refuses scripts, "),
         ("no luck with EVAL", "; "),
     ] {
         let mut world = unasked(1);
