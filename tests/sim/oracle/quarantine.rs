@@ -51,7 +51,7 @@ pub(super) struct Quarantine {
     strict: bool,
     /// For each server, when it was last killed and forgot, or forgot while it ran, and which life came after that.
     forgot: Vec<Option<(Time, u32)>>,
-    /// For each server, when its clock last jumped.
+    /// For each server, when its clock jumped for the first time since the server forgot, or the time of an older jump.
     jumped: Vec<Time>,
     servers: usize,
     /// What each client knows of each node.
@@ -231,7 +231,11 @@ impl super::Oracle {
 
     /// Notes that the clock of a server has jumped forward: its uptime seems longer.
     pub(crate) fn jumped(&mut self, server: usize, now: Time) {
-        self.quarantine.jumped[server] = now;
+        let since = self.quarantine.forgot[server].map_or(0, |(since, _)| since);
+        let first = &mut self.quarantine.jumped[server];
+        if *first <= since {
+            *first = now;
+        }
     }
 
     /// Notes that a client is told to trust a server, whatever the server said.
