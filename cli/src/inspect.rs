@@ -125,8 +125,8 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
     })
 }
 
-/// Returns the owner, the remaining time, and the number of nodes that have the lock. If the keys have no expiry, the text
-/// also says why.
+/// Returns the owner, the remaining time, and the number of nodes that have the lock. If the keys have no expiry,
+/// the text also says why.
 fn held(holder: &Holder, told: &Inspection) -> String {
     let (by, left) = (by(&holder.owner), lasts(holder.valid_for));
     let (nodes, all) = (holder.nodes, count(told.nodes().len(), "node"));
@@ -151,7 +151,7 @@ pub(crate) fn state(told: &Inspection) -> String {
             format!("{} by {least}{readers}", painted(DOUBTFUL, "shared"))
         }
         Some((HolderKind::Permit { permits, .. }, _)) => {
-            format!("{held_by}: {least}{number} of {permits} permits taken")
+            format!("{held_by}, {least}{number} of {permits} permits taken")
         }
         Some((_, holder)) => held_by + &held(holder, told),
         None if told.is_free() => painted(GOOD, "free"),

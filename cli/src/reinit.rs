@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// Returns a line about a node that belongs to another group, which the node is about to leave.
+/// Returns a line about a node that leaves another group. Returns `None` if the node's group is the same or unknown.
 fn leaving(node: &NodeStatus) -> Option<String> {
     let NodeState::Unusable(Unusable::OtherGroup {
         nodes: all @ 1.., ..

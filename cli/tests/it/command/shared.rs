@@ -100,9 +100,9 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     sorted.sort();
     assert_eq!(sorted, ["0\n", "1\n"]);
     for (options, said) in [
-        ("", "held: 2 of 2 permits taken"),
-        ("--shared", "held: 2 of 2 permits taken"),
-        ("--permits 2", "held: 2 of 2 permits taken"),
+        ("", "held, 2 of 2 permits taken"),
+        ("--shared", "held, 2 of 2 permits taken"),
+        ("--permits 2", "held, 2 of 2 permits taken"),
         ("--permits 3", "other clients use it with 2 permits: "),
     ] {
         let line = format!("run --guard off -n {options} n -- echo started");
@@ -116,7 +116,7 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     errors.read_line(&mut line).expect("it is text");
     assert_eq!(
         line,
-        "shearline: waiting for n: held: 2 of 2 permits taken\n"
+        "shearline: waiting for n: held, 2 of 2 permits taken\n"
     );
     assert!(!path("third").exists());
     fs::write(path("one.end"), "").expect("a file");
@@ -131,7 +131,7 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     let advice = "`shearline run --permits 2` takes a free one";
     assert_eq!(
         error,
-        format!("shearline: lock `n`: held: 1 of 2 permits taken; {advice}")
+        format!("shearline: lock `n`: held, 1 of 2 permits taken; {advice}")
     );
     fs::write(path("other.end"), "").expect("a file");
     for tool in [one, other] {
