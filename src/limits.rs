@@ -73,7 +73,7 @@ pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 /// a node and the round trip each take 2 milliseconds for 2,000 keys.
 pub(crate) const SCAN_MAX: Duration = Duration::from_secs(10);
 
-/// The largest number of names that a handle lists for each node. An operator does not read more names.
+/// The largest number of names that a handle lists for each node. Operators rarely read longer lists.
 pub const NAMES_MAX: usize = 1000;
 
 /// The largest fencing token. Numbers in scripts are exact up to slightly more than this value. Microseconds since 1970

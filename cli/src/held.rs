@@ -59,8 +59,8 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. If the user names other nodes than those of the lock, they seem to
-/// have lost the keys, so the message also names this cause.
+/// Returns the failure of an extension or a release. If a node does not have the lock's key, the user may have given
+/// the wrong nodes, so the message also names this cause.
 pub(crate) fn lost<E: fmt::Display + Into<Failure>>(
     error: E,
     report: fn(&E) -> Option<&Report>,

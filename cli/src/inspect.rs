@@ -125,13 +125,19 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
     })
 }
 
-/// Returns the owner, the remaining time, and the number of nodes that have the lock.
+/// Returns the owner, the remaining time, and the number of nodes that have the lock. If the keys have no expiry,
+/// the text also says why.
 fn held(holder: &Holder, told: &Inspection) -> String {
     let (by, left) = (by(&holder.owner), lasts(holder.valid_for));
     let (nodes, all) = (holder.nodes, count(told.nodes().len(), "node"));
     let named = |token| format!(", fencing token {token}");
     let token = holder.fencing_token.map(named).unwrap_or_default();
-    format!("{by}, {left}, on {nodes} of {all}{token}")
+    // Every lock of the library has an expiry.
+    let why = match holder.valid_for {
+        Duration::MAX => "; another program wrote the key, or removed its expiry",
+        _ => "",
+    };
+    format!("{by}, {left}, on {nodes} of {all}{token}{why}")
 }
 
 /// Returns the state in words.
@@ -145,7 +151,7 @@ pub(crate) fn state(told: &Inspection) -> String {
             format!("{} by {least}{readers}", painted(DOUBTFUL, "shared"))
         }
         Some((HolderKind::Permit { permits, .. }, _)) => {
-            format!("{least}{number} of {permits} permits {held_by}")
+            format!("{held_by}, {least}{number} of {permits} permits taken")
         }
         Some((_, holder)) => held_by + &held(holder, told),
         None if told.is_free() => painted(GOOD, "free"),

@@ -32,8 +32,8 @@ shearline list --json report: | jq -r .holder.owner",
 /// Shows which locks are held, and by whom.
 ///
 /// The command prints one line for each lock, or one object with --json. It asks each node for at most 1,000 names that
-/// begin with PREFIX, and then inspects the locks with these names. To find the names, each node scans all its keys,
-/// 2,000 at a time and for ten seconds at most. The user needs the permissions +scan and +strlen.
+/// begin with PREFIX, and then inspects the locks with these names. To find the names, each node scans all its
+/// keys, 2,000 at a time and for ten seconds at most. The user needs the permissions +scan and +strlen.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -87,8 +87,8 @@ fn quarantined(node: &NodeStatus) -> String {
 pub(crate) struct Pace {
     /// Whether to report every node that does not vote, and not only a node that has voted and is now in quarantine.
     is_verbose: bool,
-    /// For each node, whether to report its next fault, and whether to report its next quarantine. Both are reported
-    /// again after the node has voted.
+    /// For each node, whether to report its next fault, and whether to report its next quarantine. After a report, the
+    /// value is `false` until the node votes again.
     wanted: Vec<[bool; 2]>,
 }
 
@@ -99,28 +99,33 @@ impl Pace {
     }
 
     /// Writes a line for each node that has stopped voting since the last call. With `--verbose`, the first call also
-    /// reports nodes that have never voted. Call this function from time to time.
+    /// reports nodes that have never voted, and later calls write a line for each reported node that votes again. `run`
+    /// calls this function repeatedly while its command runs.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);
         let votes = votes.count();
         self.wanted.resize(nodes.len(), [self.is_verbose; 2]);
         for (node, wanted) in nodes.iter().zip(&mut self.wanted) {
-            let (why, advice) = match node.state {
+            let (what, advice) = match node.state {
                 NodeState::Ready => {
-                    *wanted = [self.is_verbose, true];
-                    continue;
+                    let wanted = mem::replace(wanted, [self.is_verbose, true]);
+                    if !self.is_verbose || wanted == [true; 2] {
+                        continue;
+                    }
+                    ("votes again".to_owned(), None)
                 }
                 NodeState::Quarantined { .. }
                     if left(node.state).is_some() && mem::take(&mut wanted[1]) =>
                 {
                     let advice = advice(&nodes).map(|advice| format!("; {advice}"));
-                    (format!(", because {}", quarantined(node)), advice)
+                    let why = quarantined(node);
+                    (format!("does not vote, because {why}"), advice)
                 }
                 NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_)
                     if mem::take(&mut wanted[0]) =>
                 {
-                    (format!(": {}", reason(node)), None)
+                    (format!("does not vote: {}", reason(node)), None)
                 }
                 _ => continue,
             };
@@ -130,7 +135,7 @@ impl Pace {
                 false => (NOTE, ""),
             };
             let votes = format!("{votes} of {} vote now{danger}", count(nodes.len(), "node"));
-            let line = format!("{name}: {address} does not vote{why}; {votes}{advice}");
+            let line = format!("{name}: {address} {what}; {votes}{advice}");
             // A separate thread writes the line, because a slow reader would block the supervision of the command.
             // If the thread cannot start, the line is lost.
             drop(thread::Builder::new().spawn(move || complain(style, line)));

@@ -1,14 +1,14 @@
 //! `shearline reinit`: turns the nodes into a new group, for `--guard strict`.
 
 use serde_json::json;
-use shearline::{Config, Instant, RestartGuard};
+use shearline::{Config, Instant, NodeState, NodeStatus, RestartGuard, Unusable};
 
 use crate::connect::Connect;
 use crate::duration::shown;
 use crate::failure::Failure;
 use crate::help::Texts;
 use crate::json::{millis, object};
-use crate::output::{Format, confirm, count};
+use crate::output::{Format, NOTE, complain, confirm, count};
 use crate::status::Status;
 
 /// The help texts of this command.
@@ -59,15 +59,24 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         confirm(&question(&config))?;
     }
     let redlock = builder.build()?;
-    nodes.settled(&redlock);
+    // Connecting writes a marker to a node that has none, so the command cannot connect before it asks.
+    nodes
+        .settled(&redlock)
+        .iter()
+        .filter_map(leaving)
+        .for_each(|line| complain(NOTE, line));
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, group) = (config.nodes().len(), config.group());
     // No node votes until its barrier ends.
     let barrier = redlock.nodes().iter().filter_map(|node| node.barrier).max();
     let fields = json!({ "nodes": nodes, "group": group, "barrier_ms": barrier.map(millis) });
-    let wait =
-        barrier.map(|left| format!("; no client can take a lock for the next {}", shown(left)));
+    let wait = barrier.map(|left| {
+        format!(
+            "; no client with --guard strict can take a lock for the next {}",
+            shown(left)
+        )
+    });
     let object = || object("reinit", [fields]);
     let lines = || {
         let (nodes, wait) = (count(nodes, "node"), wait.unwrap_or_default());
@@ -75,6 +84,21 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     };
     args.format.say(object, lines)?;
     Ok(Status::Success)
+}
+
+/// Returns a line about a node that leaves another group. Returns `None` if the node's group is the same or unknown.
+fn leaving(node: &NodeStatus) -> Option<String> {
+    let NodeState::Unusable(Unusable::OtherGroup {
+        nodes: all @ 1.., ..
+    }) = node.state
+    else {
+        return None;
+    };
+    let (all, words) = (count(all.into(), "node"), node.words.as_deref()?);
+    Some(format!(
+        "{} leaves a group of {all} ({words})",
+        node.address
+    ))
 }
 
 fn question(config: &Config) -> String {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anstream::adapter::strip_str;
 use shearline::internals::now;
-use shearline::{Inspection, NodeOutcome, NodeStatus, OperatorError, Redlock};
+use shearline::{HolderKind, Inspection, NodeOutcome, NodeStatus, OperatorError, Redlock};
 
 use crate::failure::in_words;
 use crate::inspect;
@@ -122,10 +122,15 @@ pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
     let (name, told) = first_held(redlock, names).await;
     let is_known = |told: &Inspection| !told.holders().is_empty() || inspect::is_no_lock(told);
     let told = told.ok().filter(is_known)?;
-    let mut holder = told.holder().into_iter();
-    let advice = match holder.any(|it| it.valid_for == Duration::MAX) {
-        true => "; if its holder is gone, end the lock with `shearline break --now`",
-        false => "",
+    let (number, first) = (told.holders().len(), told.holders().first());
+    let advice = match first.map(|it| (it.kind, it.valid_for)) {
+        Some((HolderKind::Permit { permits, .. }, _)) if number < permits.into() => {
+            format!("; `shearline run --permits {permits}` takes a free one")
+        }
+        Some((HolderKind::Exclusive, Duration::MAX)) => {
+            "; if no program needs the key, delete it with `shearline break --now`".to_owned()
+        }
+        _ => String::new(),
     };
     let state = inspect::state(&told);
     let lock = match names {

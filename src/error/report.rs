@@ -532,7 +532,8 @@ impl NodeReport {
         Self { words, ..self }
     }
 
-    /// Returns the outcome and its addition. A quarantine says how long it lasts after `now`, and why.
+    /// Returns the outcome as text, with the resource or the words of the server. For a quarantine, the text says how
+    /// long it lasts after `now`, and why.
     fn text(&self, now: Instant) -> String {
         let NodeOutcome::Quarantined { until } = self.outcome else {
             return format!("{}{}", self.outcome, self.addition());
@@ -903,7 +904,8 @@ mod tests {
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
-        // The resource that another client holds would read as a lock that the node has forgotten.
+        // The text of a quarantine leaves out the resource, because it would look like a lock that the node has
+        // forgotten.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         assert_eq!(several.to_string(), report.to_string());

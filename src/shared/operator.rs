@@ -247,8 +247,8 @@ impl Redlock {
     ///
     /// Returns for each node, in the order of the configuration, the names, and the reason why the node may have more
     /// names. The reason is `None` if the list is complete. Each list has at most 1,000 names, in the order of their
-    /// bytes. If a node has more names, the reason is [`NodeOutcome::Pending`]. If the handle has a
-    /// [`key_prefix`](crate::Builder::key_prefix), lists contain only keys with this prefix, and the names do not
+    /// bytes. If a node has more names, the reason is [`NodeOutcome::Pending`]. If the handle
+    /// has a [`key_prefix`](crate::Builder::key_prefix), lists contain only keys with this prefix, and the names do not
     /// include it.
     ///
     /// A node lists the keys that may be locks: strings that are not longer than any token, and sorted sets. A listed

@@ -12,6 +12,8 @@ use crate::servers::{self, ClosedPort, Options};
 
 /// A possible token of another client.
 const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
+/// Why a key has no expiry.
+const FOREIGN_KEY: &str = "another program wrote the key, or removed its expiry";
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -72,10 +74,8 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
     let object = shearline(&cluster, "status report --guard off --json").object();
     assert_eq!(object.at("holder.valid_for_ms"), &Value::Null);
     let held = shearline(&cluster, "status report --guard off").done();
-    assert!(
-        held.contains(" without an expiry, on 2 of 3 nodes\n"),
-        "{held}"
-    );
+    let endless = format!(" without an expiry, on 2 of 3 nodes; {FOREIGN_KEY}\n");
+    assert!(held.replace("\n    ", " ").contains(&endless), "{held}");
 
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
     let split = shearline(&cluster, "status report --guard off");
@@ -125,7 +125,7 @@ fn status_shows_the_fencing_token_and_all_holders() {
     let line = shearline(&cluster, "watch gpu --count 1 --guard off").done();
     let (_, said) = line.split_once(' ').expect("a time");
     assert!(
-        said.starts_with("gpu  2 of 4 permits held; slot 1 "),
+        said.starts_with("gpu  held, 2 of 4 permits taken; slot 1 "),
         "{line}"
     );
     let object = shearline(&cluster, "status gpu --guard off --json").object();
@@ -246,6 +246,15 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     for raw in &mut cluster.raws() {
         raw.run("SET report forever-forever-forever");
     }
+    let held = format!("held, without an expiry, on 3 of 3 nodes; {FOREIGN_KEY}");
+    let refused = shearline(&cluster, "run report -n --trust -- true").failed(75);
+    let advice = "; if no program needs the key, delete it with `shearline break --now`";
+    assert!(
+        refused.ends_with(&format!("lock `report`: {held}{advice}")),
+        "{refused}"
+    );
+    let watched = shearline(&cluster, "watch report --count 1 --guard off").line();
+    assert!(watched.ends_with(&held), "{watched}");
     let endless = shearline(&cluster, "break report --guard off --yes").failed(1);
     assert!(endless.contains("delete them with `--now`"), "{endless}");
     shearline(&cluster, "break report --guard off --yes --now").done();
@@ -724,11 +733,17 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     cluster.assert_empty();
 
     let done = shearline(&cluster, "reinit --yes --guard strict --max-ttl 10s").done();
-    let begin = "the group default now has 3 nodes; no client gets a lock for ";
+    let begin = "the group default now has 3 nodes; no client with --guard strict can take a lock for the next ";
     let wait = done.strip_prefix(begin).expect("a barrier");
     assert!(wait == "10s\n" || wait.starts_with("9."), "{wait}"); // Some of it may be over.
-    let done = over(&urls[..1], "reinit --yes --trust").done();
-    assert_eq!(done, "the group default now has 1 node\n");
+    let one = over(&urls[..1], "reinit --yes --trust");
+    assert_eq!(one.out, "the group default now has 1 node\n", "{one:?}");
+    let left = format!(
+        "shearline: {} leaves a group of 3 nodes (its group is `default`; this client has 1 node in the group \
+         `default`)\n",
+        address(&cluster[0])
+    );
+    assert_eq!(one.err, left);
     // The node belongs to another group now, so no client gets a lock. A single try may end before the node has said
     // so.
     let other = shearline(&cluster, "lock report --guard strict --wait 60s --ttl 5s").failed(78);
@@ -752,6 +767,7 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     cluster.assert_gone("report");
 
     // The other nodes are enough to know who holds the lock.
+    cluster[2].raw().run("SET shearline:marker unreadable");
     over(&urls[2..], "reinit --yes --trust").done();
     let said = shearline(&cluster, "status report --guard strict");
     assert_eq!(said.status, 1, "{said:?}");

@@ -100,31 +100,45 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     sorted.sort();
     assert_eq!(sorted, ["0\n", "1\n"]);
     for (options, said) in [
-        ("", "2 of 2 permits held"),
-        ("--shared", "2 of 2 permits held"),
-        ("--permits 2", "2 of 2 permits held"),
+        ("", "held, 2 of 2 permits taken"),
+        ("--shared", "held, 2 of 2 permits taken"),
+        ("--permits 2", "held, 2 of 2 permits taken"),
         ("--permits 3", "other clients use it with 2 permits: "),
     ] {
         let line = format!("run --guard off -n {options} n -- echo started");
         let error = shearline(&cluster, &line).failed(75);
         let begin = format!("shearline: lock `n`: {said}");
-        assert!(error.starts_with(&begin), "{options}: {error}");
+        let is_advised = error.ends_with("takes a free one");
+        assert!(
+            error.starts_with(&begin) && !is_advised,
+            "{options}: {error}"
+        );
     }
     let mut third = start("third");
     let mut errors = BufReader::new(third.stderr());
     let mut line = String::new();
     errors.read_line(&mut line).expect("it is text");
-    assert_eq!(line, "shearline: waiting for n: 2 of 2 permits held\n");
+    assert_eq!(
+        line,
+        "shearline: waiting for n: held, 2 of 2 permits taken\n"
+    );
     assert!(!path("third").exists());
     fs::write(path("one.end"), "").expect("a file");
     let report = Json::line(&one.output());
     assert_documented(&report);
     assert_eq!(format!("{}\n", report.number("slot")), slots[0]);
     assert_eq!(slot("third"), slots[0]);
-    for name in ["other", "third"] {
-        fs::write(path(&format!("{name}.end")), "").expect("a file");
-    }
-    for tool in [one, other, third] {
+    fs::write(path("third.end"), "").expect("a file");
+    assert_eq!(code(third.wait()), 0);
+    // One permit is free, but not the whole lock.
+    let error = shearline(&cluster, "run --guard off -n n -- true").failed(75);
+    let advice = "`shearline run --permits 2` takes a free one";
+    assert_eq!(
+        error,
+        format!("shearline: lock `n`: held, 1 of 2 permits taken; {advice}")
+    );
+    fs::write(path("other.end"), "").expect("a file");
+    for tool in [one, other] {
         assert_eq!(code(tool.wait()), 0);
     }
     cluster.assert_empty();
