@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::slot::Slot;
 use super::tenure::wake;
@@ -64,17 +64,17 @@ impl Relay {
     }
 
     /// Wakes all tasks except the task that is being `polled`. Several threads may call this function at the same time.
-    /// A thread that cannot lock the relay leaves the tasks to the other threads. So a forked child does not wait for
-    /// the mutex of the relay.
-    pub(super) fn wake_tasks(&self, polled: &Waker) {
+    /// In a forked child, wakes no task, because the tasks belong to executors of the parent.
+    pub(super) fn wake_tasks(&self, polled: &Waker, is_foreign: impl FnOnce() -> bool) {
+        if !self.is_laden.load(Ordering::Relaxed) || is_foreign() {
+            return;
+        }
         while self.is_laden.load(Ordering::Relaxed) {
             let other = |task: &Waker| !task.will_wake(polled);
-            let Ok(mut rest) = self.rest.try_lock() else {
-                return;
-            };
-            let place = rest.tasks.iter().rposition(other);
-            let next = place.map(|place| rest.tasks.swap_remove(place));
-            self.settle(rest);
+            let next = self.with_rest(|rest| {
+                let place = rest.tasks.iter().rposition(other)?;
+                Some(rest.tasks.swap_remove(place))
+            });
             let Some(task) = next else { return };
             wake(task);
         }
@@ -103,16 +103,11 @@ impl Relay {
         let rest = self.rest.lock();
         let mut rest = rest.unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut rest);
-        self.settle(rest);
-        changed
-    }
-
-    /// Notes whether callers are left, and unlocks the mutex.
-    fn settle(&self, mut rest: MutexGuard<'_, Rest>) {
         if rest.tasks.is_empty() && KEPT < rest.tasks.capacity() {
             rest.tasks = Vec::new();
         }
         let is_laden = !rest.tasks.is_empty() || !rest.threads.is_empty();
         self.is_laden.store(is_laden, Ordering::Relaxed);
+        changed
     }
 }

@@ -42,7 +42,9 @@ impl Future for Reply {
         let polled = woken.map_or_else(|| self.slot.poll(context.waker()), Poll::Ready);
         self.is_new = false;
         self.is_done = polled.is_ready();
-        self.redlock.shared().relay.wake_tasks(context.waker());
+        let shared = self.redlock.shared();
+        let is_foreign = || shared.is_foreign();
+        shared.relay.wake_tasks(context.waker(), is_foreign);
         polled
     }
 }

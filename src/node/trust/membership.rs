@@ -32,8 +32,10 @@ use super::marker::{Group, Marker, UNREADABLE, whole_millis};
 /// another client in the meantime.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// The reason for a barrier, if the node still has its data.
-const LONGER: &str = "a client has connected with a longer `Builder::max_ttl`";
+/// The reason for a barrier of a node whose ttl has become longer. After a `FLUSHALL`, a client with a longer ttl may
+/// have written the marker, so the node may have forgotten locks too.
+const LONGER: &str =
+    "it may have forgotten locks, or a client has connected with a longer `Builder::max_ttl`";
 
 /// See the [module](self). Only a strict guard uses this type.
 #[derive(Debug, Default)]
@@ -188,8 +190,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the reason for a barrier that came with this `marker`. Returns `None` if the node may have forgotten
-    /// locks: it has another server than before, or the handle has not seen its last marker.
+    /// Returns the reason for a barrier that came with this `marker`. Returns `None` if nothing but a loss explains the
+    /// barrier: the server has restarted, or the handle has not seen its last marker.
     fn why_barred(&self, now: Instant, marker: &Marker) -> Option<Arc<str>> {
         let is_barred = self.barrier.is_some_and(|until| now < until) && self.other.is_none();
         match self.run_id == marker.run_id {

@@ -22,15 +22,16 @@ fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
     refusal(net.try_lock(short, Duration::from_secs(5)));
 }
 
-/// The nodes have forgotten nothing, and the client that knew their markers says so.
+/// The client that knew the markers names the longer ttl. It cannot rule out that the nodes were flushed before.
 #[test]
-fn a_barrier_for_a_longer_ttl_is_not_explained_by_a_loss() {
+fn a_barrier_for_a_longer_ttl_is_explained_by_this_ttl_too() {
     const LOSS: &str = "in quarantine for another 41s, because it may have forgotten locks";
     let mut net = trusted(1);
     let long = net.client(builder(3).max_ttl(2 * LONGEST));
     refusal(net.try_lock(0, TTL));
     let explained = |net: &mut Net, client| refusal(net.try_lock(client, TTL)).to_string();
-    let why = "each in quarantine for another 41s, because a client has connected with a longer `Builder::max_ttl`";
+    let why = "each in quarantine for another 41s, because it may have forgotten locks, or a client has \
+         connected with a longer `Builder::max_ttl`";
     let said = explained(&mut net, 0);
     assert!(said.contains(why), "{said}");
     let said = explained(&mut net, long);
@@ -231,4 +232,33 @@ fn a_barrier_counts_for_copies_that_are_older_too() {
     net.acquire(0, b"other", TTL);
     assert!(net.kept_until(0, 1).is_some());
     assert_eq!(counted(&net), 2);
+}
+
+/// The nodes forget their locks while their barriers for a longer ttl last.
+#[test]
+fn a_loss_behind_a_barrier_for_a_longer_ttl_is_explained_by_the_loss() {
+    let mut net = trusted(1);
+    net.client(builder(3).max_ttl(2 * LONGEST));
+    refusal(net.try_lock(0, TTL));
+    refusal(net.try_lock(0, TTL));
+    for node in 0..3 {
+        net.admin(node, "FLUSHALL");
+    }
+    net.pass(2 * SECOND);
+    refusal(net.try_lock(0, TTL));
+    let said = refusal(net.try_lock(0, TTL)).to_string();
+    assert!(said.contains("it may have forgotten locks"), "{said}");
+}
+
+/// The first client that joins the flushed nodes again has a longer ttl.
+#[test]
+fn a_loss_that_a_client_with_a_longer_ttl_finds_is_explained_by_the_loss() {
+    let mut net = trusted(1);
+    for node in 0..3 {
+        net.admin(node, "FLUSHALL");
+    }
+    net.client(builder(3).max_ttl(2 * LONGEST));
+    refusal(net.try_lock(0, TTL));
+    let said = refusal(net.try_lock(0, TTL)).to_string();
+    assert!(said.contains("it may have forgotten locks"), "{said}");
 }
