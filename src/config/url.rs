@@ -71,8 +71,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text after its slashes. A label such as `unix:/path` has no authority, so this function
-/// returns it as a whole.
+/// Returns the scheme and the text after its slashes. For `unix:/path`, which has no authority, returns `/path`.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")

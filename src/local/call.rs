@@ -55,8 +55,8 @@ impl Call<'_> {
         Ok(self.outcome(round, since))
     }
 
-    /// Takes turns until the open operation `round` has its outcome. If the wait for the sockets fails, cancels the
-    /// operation, so that no later call receives its outcome. The releases of the operation are still sent.
+    /// Runs turns of the driver until the open operation `round` has its outcome. If the wait for the sockets fails,
+    /// cancels the operation, so that no later call receives its outcome. The releases of the operation are still sent.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
         let outcome = self.outcome_by(round, since, |call| call.turn(None));
         outcome.map_err(|stopped| stopped.report)

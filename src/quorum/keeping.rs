@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    /// The limit comes at most a tick early, and never late.
+    /// The limit is rounded down to a tick, so that it is never late.
     #[test]
     fn a_long_ttl_is_asked_for_in_pieces_and_no_limit_is_passed() {
         let pieces = Duration::from_millis(u32::MAX.into());

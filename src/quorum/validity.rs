@@ -68,7 +68,8 @@ impl Drift {
         share.saturating_add(self.fixed)
     }
 
-    /// Returns the share of a ttl of any length. The share is never longer than the ttl.
+    /// Returns the part of the drift that is proportional to `ttl`, for a `ttl` of any length. The result is never
+    /// longer than the ttl.
     #[cold]
     fn share_of_long(self, ttl: u64) -> u64 {
         let product = u128::from(ttl).saturating_mul(u128::from(self.parts_per_billion));

@@ -127,7 +127,7 @@ impl InFlight {
         });
     }
 
-    /// Returns the command that the next reply answers. Returns `None` if no command is unanswered.
+    /// Returns the command that the next reply answers. Returns `None` if every command has been answered.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
         self.left(sent.purpose);

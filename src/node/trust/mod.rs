@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, a young node may vote in spite of the assumed value, but reports mention it.
+        // If `max_ttl` was not set, a node that has just started may vote, but reports show its short uptime.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {
             let mut trust = observed();

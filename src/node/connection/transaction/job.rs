@@ -275,14 +275,14 @@ impl Job {
         matches!(self.work, Work::Inspect { .. })
     }
 
-    /// Handles `value`, which says how much longer the key with this number lives.
+    /// Handles `value`, the `PTTL` reply for the key with this number.
     pub(super) fn left(&mut self, number: u8, value: Value<'_>) {
         let Some(left) = value.as_integer() else {
             return self.refused(Refusal::of(value));
         };
         let bit = 1 << number;
         match left {
-            // Does not overwrite a key without an expiry, because the new token would block other clients for ever.
+            // Skips a key that has no expiry. The `SET` uses `KEEPTTL`, so the new token would never expire either.
             -1 if self.work == Work::Overwrite => {
                 self.seen.ours &= !bit;
                 self.seen.foreign |= bit;
