@@ -177,7 +177,7 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Returns `true` if this is the last label of a name that resolvers read as an IP address, such as `127.1`,
+/// Returns `true` if resolvers read a name that ends with the label `last` as an IP address, such as `127.1`,
 /// `010.0.0.1` or `0x7f.1`. Resolvers disagree about the meaning of such addresses.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {

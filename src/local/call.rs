@@ -1,4 +1,4 @@
-//! One call to [`LocalRedlock`](super::LocalRedlock), which takes turns until its outcome is certain.
+//! One call to [`LocalRedlock`](super::LocalRedlock), which runs turns of the driver until the outcome is certain.
 
 use core::time::Duration;
 use std::io;
@@ -82,7 +82,7 @@ impl Call<'_> {
         }
     }
 
-    /// Waits for the outcome with `turn`. A turn that fails may still have read the outcome.
+    /// Calls `turn` until the outcome is certain. A turn that fails may still have read the outcome.
     pub(super) fn outcome_by(
         &mut self,
         round: RoundId,

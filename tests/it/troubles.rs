@@ -114,7 +114,10 @@ fn credentials_that_are_not_to_be_had_are_named() {
     let error = redlock.build().expect("valid").try_lock("k", LONG);
     let error = error.expect_err("no node is reached");
     let error = format!("{error:#}");
-    says(&error, &[NO_QUORUM, "its credentials could not be obtained"]);
+    says(
+        &error,
+        &[NO_QUORUM, "its credentials could not be obtained"],
+    );
     assert!(error.contains("(the vault is sealed)"), "{error}");
 }
 

@@ -92,8 +92,9 @@ pub(crate) struct Args {
 
     /// Ttl of each lock, from 50ms to 60s.
     ///
-    /// The demo also uses this time as `max_ttl`. Shorter ttls are refused, because the locks would expire when the
-    /// machine is busy. Longer ttls are refused, because the key of a crashed demo stays for a whole ttl.
+    /// The demo also uses this time as `max_ttl`.
+    // Shorter ttls are refused, because the locks would expire when the machine is busy. Longer ttls are refused,
+    // because the key of a crashed demo stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }

@@ -264,7 +264,8 @@ impl InFlight {
         (first <= place && found.start == start && asker.asks(found.purpose)).then_some(place)
     }
 
-    /// Returns `true` if more than half of the commands are withdrawn, and a sweep is worthwhile.
+    /// Returns `true` if more than half of the commands, and more than [`FEW`], are withdrawn, so that a sweep is
+    /// worthwhile.
     pub(crate) fn is_mostly_withdrawn(&self) -> bool {
         FEW < self.withdrawn && self.queue.len() < 2 * self.withdrawn
     }

@@ -189,7 +189,7 @@ impl Membership {
     }
 
     /// Returns the reason for a barrier that came with this `marker`. Returns `None` if the node may have forgotten
-    /// locks: it has another server than before, or the handle has not seen its last marker.
+    /// locks, because its server is not the same as before or the handle has not seen its last marker.
     fn why_barred(&self, now: Instant, marker: &Marker) -> Option<Arc<str>> {
         let is_barred = self.barrier.is_some_and(|until| now < until) && self.other.is_none();
         match self.run_id == marker.run_id {

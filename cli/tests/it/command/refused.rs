@@ -98,10 +98,7 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
         lock.clone(),
     ] {
         let error = shearline(&cluster, &line).failed(64);
-        assert!(
-            error.contains("(hidden: it may hold a lock)"),
-            "{error}"
-        );
+        assert!(error.contains("(hidden: it may hold a lock)"), "{error}");
         assert!(!error.contains(&lock), "{error}");
     }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();

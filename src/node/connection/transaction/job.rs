@@ -152,7 +152,8 @@ impl Job {
         }
     }
 
-    /// Begins the work. If `MSETEX` is `known` to be permitted, it takes the keys, unless they must be read first.
+    /// Begins the work. If `MSETEX` is `known` to be permitted, one `MSETEX` takes the keys, unless the keys must be
+    /// read first.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -269,8 +270,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, it
-    /// reports the server's error.
+    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, an
+    /// inspection reports the server's error.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
