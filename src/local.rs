@@ -228,8 +228,8 @@ impl LocalRedlock {
     }
 
     /// Makes the calls of this handle extend `lock` automatically from now on, as with [`LockOptions::keep`]. Whenever
-    /// half of the lock's validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for an
-    /// [adopted](Self::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If the
+    /// half of the lock's validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for
+    /// an [adopted](Self::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If the
     /// lock is already kept with a limit, the call removes the limit.
     ///
     /// ```no_run
@@ -464,8 +464,8 @@ impl LocalRedlock {
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
-    /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity remains.
-    /// [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event comes
+    /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
+    /// remains. [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event comes
     /// immediately. Otherwise, the event comes up to two milliseconds early, and never late. An extension postpones the
     /// event. If there are several requests, only the request with the largest `left` counts until its event has come.
     /// A lock that was released, handed over or reported as lost causes no event.
