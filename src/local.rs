@@ -465,10 +465,10 @@ impl LocalRedlock {
     }
 
     /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
-    /// remains. [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event comes
-    /// immediately. Otherwise, the event comes up to two milliseconds early, and never late. An extension postpones the
-    /// event. If there are several requests, only the request with the largest `left` counts until its event has come.
-    /// A lock that was released, handed over or reported as lost causes no event.
+    /// remains. [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event
+    /// comes immediately. Otherwise, the event comes up to two milliseconds early, and never late. An extension
+    /// postpones the event. If there are several requests, only the request with the largest `left` counts until its
+    /// event has come. A lock that was released, handed over or reported as lost causes no event.
     ///
     /// ```no_run
     /// use std::time::Duration;
