@@ -160,7 +160,7 @@ guards! {
     DeadlineIgnored,
     /// Without this guard, a call sends its request to a silent node.
     SuspectAsked,
-    /// Without this guard, a lost connection is reopened only after a delay, even if it had lasted for a while.
+    /// Without this guard, a connection that had been up for a while is also reopened only after a delay.
     NeverReconnectsAtOnce,
     /// Without this guard, an attempt without a majority does not reconnect nodes that are in back-off.
     NeverReconnectsEarly,

@@ -106,8 +106,9 @@ impl LocalRedlock {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes the lock on `resource` for `ttl` if it is free now, in one attempt. If the lock is held, the error does not
-    /// say for how long; [`inspect`](Self::inspect) says it, for example for a `Retry-After` header.
+    /// Takes the lock on `resource` for `ttl` if it is free now, in one attempt. If the lock is held, the error does
+    /// not say for how long; [`inspect`](Self::inspect) returns the remaining time, for example for a `Retry-After`
+    /// header.
     ///
     /// # Errors
     ///
@@ -226,8 +227,8 @@ impl LocalRedlock {
         })
     }
 
-    /// Makes the calls of this handle extend `lock` automatically from now on, as with [`LockOptions::keep`].
-    /// Whenever half of its validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for
+    /// Makes the calls of this handle extend `lock` automatically from now on, as with [`LockOptions::keep`]. Whenever
+    /// half of the lock's validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for
     /// an [adopted](Self::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If the
     /// lock is already kept with a limit, the call removes the limit.
     ///
@@ -466,8 +467,8 @@ impl LocalRedlock {
     /// Requests one [`Event::AtRisk`] for `lock`, which comes when less than `left` of its validity
     /// remains. [`poll`](Self::poll) returns the event. If less than `left` of the validity remains already, the event
     /// comes immediately. Otherwise, the event comes up to two milliseconds early, and never late. An extension
-    /// postpones the event. If there are several requests, only the one with the largest `left` counts until its event
-    /// has come. A lock that was released, handed over or reported as lost causes no event.
+    /// postpones the event. If there are several requests, only the request with the largest `left` counts until its
+    /// event has come. A lock that was released, handed over or reported as lost causes no event.
     ///
     /// ```no_run
     /// use std::time::Duration;

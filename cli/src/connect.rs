@@ -29,9 +29,9 @@ const NODES: &str = "SHEARLINE_NODES";
 const MAX_TTL: Duration = Duration::from_secs(60);
 
 /// The longest ttl that a handle declares if it only reads the markers. If this handle finds a restarted node, the node
-/// computes the barrier for this ttl, and then scales the barrier up to the ttl in the marker. The barrier also
-/// includes the constant part of the drift, so the scaled barrier is slightly too long. A shorter ttl would make the
-/// scaled barrier even longer.
+/// computes the barrier for this ttl, and then scales the barrier up to the ttl in the marker. Scaling also multiplies
+/// the constant part of the drift, so the scaled barrier is slightly too long. With a shorter ttl here, the factor
+/// would be larger, and the barrier even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest wait for silent nodes at the end of a command.
@@ -110,8 +110,8 @@ pub(crate) struct Nodes {
     ///
     /// This time includes the lock delay. If a node has been up for less than this time when the command connects, the
     /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the longest
-    /// ttl in the markers of the nodes. If you give a longer time than the markers, no client gets a lock until that
-    /// time has passed.
+    /// ttl in the markers of the nodes. If you give a longer time than the one in the markers, no client gets a lock
+    /// until the longer time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
@@ -152,9 +152,9 @@ pub(crate) struct Connect {
     ///
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
-    /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
-    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. All older tokens
-    /// are smaller than this floor, unless a clock was set back.
+    /// the option applies to all clients, because the nodes store that they are trusted. The option also sets the
+    /// counter floor of the nodes, the smallest fencing token that they give to any client. The floor is the current
+    /// time in microseconds, plus one second. All older tokens are smaller, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }

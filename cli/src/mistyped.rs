@@ -128,6 +128,6 @@ fn hide_credentials(error: &mut clap::Error) {
 }
 
 fn hide(error: &mut clap::Error, kind: ContextKind, secret: &str) {
-    let instead = format!("not shown, because it may hold {secret}");
+    let instead = format!("(hidden: it may hold {secret})");
     error.insert(kind, ContextValue::String(instead));
 }

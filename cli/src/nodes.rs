@@ -66,8 +66,9 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// name of a lock, so give a NAME that the user may lock and that no program uses, such as lock:test. The default NAME
 /// is lock:try:HOST:PID.
 ///
-/// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. A node that has lost its
-/// counter floor then records that it needs repair. With --shared, the lock is a shared lock.
+/// With --fenced, the command takes a lock with a fencing token. If a node gives no token, the output says that the
+/// node would not vote. A node that has lost its counter floor then records that it needs repair. With --shared, the
+/// lock is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tries a lock with a fencing token.
@@ -319,8 +320,8 @@ impl Node {
         item(&self.status.address, &items.join("; "))
     }
 
-    /// Returns why the node would not vote. If the node is in quarantine and has also refused, returns the refusal,
-    /// because it lasts longer.
+    /// Returns why the node would not vote. If the node is in quarantine and also refused the trial, returns the reason
+    /// for the refusal, because a refusal lasts longer than a quarantine.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
         refused.map_or_else(|| reason(&self.status), str::to_owned)

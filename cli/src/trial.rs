@@ -32,7 +32,7 @@ fn ttl(nodes: &Nodes) -> Duration {
 /// nodes can repair it.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has restarted or has lost its data; a program or `run \
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give tokens; if a majority gives \
-    none, `run --fenced --trust` gives counter floors";
+    none, `run --fenced --trust` sets counter floors";
 
 /// The lock that the trial takes.
 #[derive(Debug)]

@@ -127,8 +127,8 @@ impl Builder {
     ///
     /// Without `max_ttl`, the handle accepts ttls up to 30 days. With a [`RestartGuard`], a restarted node does not
     /// vote until `max_ttl` has passed. If `max_ttl` is not set, the wait is 60 s plus the lock delay of this handle.
-    /// With [`RestartGuard::Strict`], the default is 60 s. The handle refuses longer ttls, and the nodes store the
-    /// value. All clients then use the longest value that any of them has declared.
+    /// With [`RestartGuard::Strict`], the default is 60 s. The handle refuses longer ttls, and the nodes store
+    /// `max_ttl`. All clients then use the longest `max_ttl` that any client has declared.
     ///
     /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks.
     /// The node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, no lock is
@@ -168,7 +168,7 @@ impl Builder {
     ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
     ///   the missing keys, the remaining keys do not prevent other clients from taking the lock. A node that stalled
     ///   during the loss may later run an extension that was sent before, and then keeps its key for the ttl and the
-    ///   delay. A single key prevents other clients from taking the lock only if more nodes are unreachable.
+    ///   delay. The key on this one node blocks other clients only if other nodes are also unreachable.
     /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
     ///   the reports of waiting callers include the delay.
     ///
@@ -301,8 +301,8 @@ impl Builder {
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * For a moment, the first lock over new connections may be held by only a bare majority. A slower node gets the
-    ///   key once the handle knows how to release locks on that node.
+    /// * For a moment, the first lock over new connections may have its key on only a bare majority of the nodes. A
+    ///   slower node gets the key once the handle knows how to release locks on that node.
     /// * If the key of a lock has a value longer than 64 KiB, the handle closes the connection when it reads the value.
     /// * A single try (`try_lock`) may fail if this handle has just released the same resource, because the try may
     ///   reach a node before the releasing transaction has ended.
@@ -376,8 +376,8 @@ impl Builder {
     /// node. Use a provider for rotated passwords, and for tokens of cloud services, which are valid for some minutes.
     /// An open connection stays logged in.
     ///
-    /// * The provider may block, because it runs on a separate thread, as the name look-ups do. The handle makes at
-    ///   most one call at a time for each node, and waits up to [`connect_timeout`](Self::connect_timeout) for the
+    /// * The provider may block, because it runs on a separate thread, like the name look-ups. The handle makes at most
+    ///   one call at a time for each node, and waits up to [`connect_timeout`](Self::connect_timeout) for the
     ///   credentials. Other nodes do not wait for the call. The drivers of this crate call the provider, but an
     ///   `Engine` alone does not.
     /// * If the provider fails, panics or is late, the node is unreachable, and the handle tries again after the usual

@@ -1,7 +1,7 @@
 //! The configuration of a handle (nodes, timeouts and limits), which is valid by construction.
 //!
-//! Only [`Builder::config`] returns a [`Config`], and finds every mistake before any I/O. A `Config` has 1 to 31 nodes
-//! with different addresses. No timeout is too short, and at least one ttl leaves some validity.
+//! Only [`Builder::config`] creates a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1 to
+//! 31 nodes with different addresses. No timeout is too short, and at least one ttl leaves some validity.
 //!
 //! No `Debug` output, label or error shows the credentials from the URLs.
 //!

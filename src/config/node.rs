@@ -210,7 +210,7 @@ impl fmt::Debug for NodeConfig {
 /// The address of a node. Equal addresses usually have equal values: names are in lower case, IP addresses are parsed,
 /// the port is always set, and paths have no empty or `.` parts.
 ///
-/// If two different values lead to one server, the handshake finds out.
+/// If two different addresses lead to the same server, the handshake detects this.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Address {
     /// A TCP port of a host.

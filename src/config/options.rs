@@ -130,8 +130,8 @@ pub enum RestartGuard {
     ///   number or the name.
     /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
     ///   barrier of new nodes.
-    /// * A restart causes no barrier if the server's settings guarantee that it loses nothing, both before and after
-    ///   the restart. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
+    /// * A restart causes no barrier if, both before and after the restart, the server's settings make every write
+    ///   durable. These settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
     ///   server must have no replicas, and must never have been promoted. A client checks these conditions with `CONFIG
     ///   GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not
     ///   restored from a copy. The exception further assumes that these settings do not change while the server runs,
@@ -444,7 +444,8 @@ impl LockOptions {
         self.terms.rare
     }
 
-    /// Checks the request for a fencing token and the owner text against a handle that may be `without_scripts`.
+    /// Checks whether a handle can serve the request for a fencing token, and whether the owner text is short enough.
+    /// The handle may be `without_scripts`.
     ///
     /// # Errors
     ///

@@ -71,8 +71,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text after its slashes. A label such as `unix:/path` has no authority, so this function
-/// returns it as a whole.
+/// Returns the scheme and the text after its slashes. For `unix:/path`, which has no authority, returns `/path`.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -178,7 +177,7 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Returns `true` if this is the last label of a name that resolvers read as an IP address, such as `127.1`,
+/// Returns `true` if resolvers read a name that ends with the label `last` as an IP address, such as `127.1`,
 /// `010.0.0.1` or `0x7f.1`. Resolvers disagree about the meaning of such addresses.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {

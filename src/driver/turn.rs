@@ -92,7 +92,7 @@ impl Loop {
         } else {
             shorter(limit, self.until_deadline())
         };
-        // Timers fire even if the poll fails. If they did not fire, a caller that takes turns until its operation is
+        // Timers fire even if the poll fails. If they did not fire, a caller that runs turns until its operation is
         // decided would never return.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {
@@ -145,7 +145,7 @@ impl Loop {
 
     // ----- the end --------------------------------------------------------------------------
 
-    /// Cancels acquisitions, takes turns until no node has an unanswered release or `end` has come, and closes the
+    /// Cancels acquisitions, runs turns until no node has an unanswered release or `end` has come, and closes the
     /// connections.
     pub(super) fn shut_down(&mut self, end: Instant) {
         self.engine.cancel_acquisitions(clock::now());

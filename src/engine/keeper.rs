@@ -123,8 +123,8 @@ impl Keeper {
     /// Returns the nodes of `all` whose confirmation counts when the kept lock of `claim` is extended.
     ///
     /// If another engine took the lock, a node counts only if it had the lock at the handover. On the other nodes, a
-    /// `SET` of the previous engine may still be unanswered. The previous engine sends a release after this `SET`, and
-    /// the release would delete the extended key.
+    /// `SET` of the previous engine may still be unanswered. The previous engine sends a release after such a `SET`.
+    /// The release deletes the key, even if this engine has extended it.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }

@@ -425,7 +425,7 @@ impl Queues {
         }
     }
 
-    /// Removes `operation`, whether or not it waited as `waiter`.
+    /// Removes `operation`, and its `waiter` if it has one.
     pub(super) fn leave(
         &mut self,
         place: PlaceKey,
@@ -523,7 +523,8 @@ impl Queues {
     }
 
     /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. The
-    /// operation may ask if no other operation waits, and if this engine neither has nor asks for all permits.
+    /// operation may ask if no other operation waits, and if this engine holds or requests fewer permits than there
+    /// are.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -609,9 +610,9 @@ impl Queues {
         }
     }
 
-    /// Gives the turn to the first operation in the queue, if the place has no contender. If that operation wants a
-    /// permit, it gets the turn only if this engine neither has nor asks for all permits. `leaving` is the number of
-    /// users of `place` that are about to leave.
+    /// Gives the turn to the first operation in the queue, if the place has no contender. An operation that wants a
+    /// permit gets the turn only if this engine holds or requests fewer permits than there are. `leaving` is the number
+    /// of users of `place` that are about to leave.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)
             && at.contender.is_none()

@@ -128,9 +128,7 @@ pub(crate) enum UrlFault {
     Colon,
     #[error("has no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
-    #[error(
-        "has no valid port (a number from 1 to 65535); write :// after the scheme, as in redis://host:port"
-    )]
+    #[error("has no valid port; write redis://host:port, with a port from 1 to 65535")]
     Port,
     #[error(
         "has no valid path; write unix:///path without a host, and with at most {UNIX_PATH_BYTES_MAX} bytes"

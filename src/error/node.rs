@@ -115,7 +115,7 @@ pub enum LinkFault {
     #[error("its host name cannot be resolved")]
     Unresolved,
     /// The provider of `Builder::credentials` failed, or did not answer in time.
-    #[error("there are no credentials for it")]
+    #[error("its credentials could not be obtained")]
     Credentials,
     /// No socket exists at the path.
     #[error("no socket at its path")]

@@ -197,7 +197,7 @@ impl ExtendError {
                     false => "try again before the deadline",
                 };
                 let rest = format_args!("; the lock stays valid until its old deadline: {advice}");
-                report.told(": too few nodes confirmed it", "", rest)
+                report.told(": too few nodes confirmed that it is held", "", rest)
             }
             Self::Limit => Told::of(
                 "the lock has no extensions left; finish the work before the deadline, or allow more \

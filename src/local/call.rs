@@ -1,4 +1,4 @@
-//! One call to [`LocalRedlock`](super::LocalRedlock), which takes turns until its outcome is certain.
+//! One call to [`LocalRedlock`](super::LocalRedlock), which runs turns of the driver until the outcome is certain.
 
 use core::time::Duration;
 use std::io;
@@ -55,8 +55,8 @@ impl Call<'_> {
         Ok(self.outcome(round, since))
     }
 
-    /// Takes turns until the open operation `round` has its outcome. If the wait for the sockets fails, cancels the
-    /// operation, so that no later call receives its outcome. The releases of the operation are still sent.
+    /// Runs turns of the driver until the open operation `round` has its outcome. If the wait for the sockets fails,
+    /// cancels the operation, so that no later call receives its outcome. The releases of the operation are still sent.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
         let outcome = self.outcome_by(round, since, |call| call.turn(None));
         outcome.map_err(|stopped| stopped.report)
@@ -82,7 +82,7 @@ impl Call<'_> {
         }
     }
 
-    /// Waits for the outcome with `turn`. A turn that fails may still have read the outcome.
+    /// Calls `turn` until the outcome is certain. A turn that fails may still have read the outcome.
     pub(super) fn outcome_by(
         &mut self,
         round: RoundId,

@@ -1,4 +1,4 @@
-//! Shared locks and permits for `LocalRedlock`. Several clients may hold them at the same time.
+//! Shared locks and permits for `LocalRedlock`, which several clients may hold at the same time.
 
 use core::time::Duration;
 

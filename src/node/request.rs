@@ -158,7 +158,7 @@ impl Request {
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
-            // `Overwrite` is not a vote, because it must change the key even if the node's answer does not count.
+            // `Overwrite` must change the key whether or not the node's answers count, so its answer is not a vote.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }

@@ -98,8 +98,8 @@ impl Keeping {
         self.ttl().saturating_sub(drift.of(self.ttl())) / 2
     }
 
-    /// Returns when a lock that is valid until `end` should be extended. Returns [`Instant::MAX`] if its last ttl
-    /// already reaches the limit.
+    /// Returns when a lock that is valid until `end` should be extended. Returns [`Instant::MAX`] if the lock's current
+    /// ttl already reaches the limit.
     fn due_at(self, end: Instant, drift: Drift) -> Instant {
         let half = self.half(drift);
         let drift = self.ttl().saturating_sub(half.saturating_mul(2));
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    /// The limit comes at most a tick early, and never late.
+    /// The limit is rounded down to a tick, so that it is never late.
     #[test]
     fn a_long_ttl_is_asked_for_in_pieces_and_no_limit_is_passed() {
         let pieces = Duration::from_millis(u32::MAX.into());

@@ -246,7 +246,7 @@ impl Lock {
     // ----- the end of a lock ------------------------------------------------------------------
 
     /// Returns `true` if the end of the validity is known. The end is not known if another clock has measured the lock.
-    /// The lock was then not reported as ended, and can still be confirmed.
+    /// In that case, the lock has not been reported as ended, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO

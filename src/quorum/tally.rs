@@ -1,4 +1,4 @@
-//! Counts the answers of one round and reports when its outcome is certain.
+//! Counts the answers of one round, and reports when the outcome of the round is certain.
 //!
 //! # Guarantees
 //!
@@ -110,7 +110,7 @@ pub(crate) enum Releasing {
     Unconfirmed,
 }
 
-/// The count of one round.
+/// The counts of the answers in one round.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Tally {
     nodes: u8,
@@ -182,8 +182,8 @@ impl Tally {
 
     /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
-    /// Returns [`Acquisition::NoQuorum`] if the abstaining nodes alone prevent a majority, and [`Acquisition::Held`] if
-    /// the nodes that said no are needed to prevent it.
+    /// If the abstaining nodes alone prevent a majority, returns [`Acquisition::NoQuorum`]. If a majority is impossible
+    /// for another reason, returns [`Acquisition::Held`].
     #[must_use]
     pub(crate) fn acquisition(&self) -> Option<Acquisition> {
         let quorum = self.quorum();

@@ -68,22 +68,23 @@ impl Drift {
         share.saturating_add(self.fixed)
     }
 
-    /// Returns the share of a ttl of any length. The share is never longer than the ttl.
+    /// Returns the part of the drift that is proportional to `ttl`, for a `ttl` of any length. The result is never
+    /// longer than the ttl.
     #[cold]
     fn share_of_long(self, ttl: u64) -> u64 {
         let product = u128::from(ttl).saturating_mul(u128::from(self.parts_per_billion));
         product.div_ceil(u128::from(BILLION)) as u64
     }
 
-    /// Returns how many parts in a billion a clock may run fast or slow. The rate is a fifth of the share, but at least
-    /// the rate at which a kernel slews a clock.
+    /// Returns how many parts in a billion a clock may run fast or slow. The rate is a fifth of the drift's factor, but
+    /// at least the rate at which a kernel slews a clock.
     pub(crate) fn rate(self) -> u64 {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. The result is the share of the
-    /// ttl, minus the part of the share for the clock's [`rate`](Self::rate). The fixed part covers the rounding of the
-    /// server to milliseconds.
+    /// Returns by how much a clock may be stepped in total while a lock of `ttl` lives. The result is the ttl times the
+    /// difference between the drift's factor and the clock's [`rate`](Self::rate). The drift's fixed part covers the
+    /// rounding of the server to milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),

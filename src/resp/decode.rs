@@ -56,7 +56,7 @@ struct Level {
     /// `true` for an attribute. An attribute describes the next element, and is not an element of the surrounding
     /// aggregate.
     attribute: bool,
-    /// `true` if the next element must be a string, because it is the kind of a push.
+    /// `true` if the next element is the kind of a push, which must be a string.
     kind_due: bool,
 }
 

@@ -98,9 +98,9 @@ impl Inbox {
         }
     }
 
-    /// From the next reply on, cuts every string that is longer than `bytes` to `bytes` bytes, instead of refusing it.
-    /// The inbox drops the rest of the string when it arrives, so the rest takes no memory. After each cut, the reply
-    /// is decoded again from its beginning.
+    /// From the next reply on, cuts every string to at most `bytes` bytes, instead of refusing longer strings. The
+    /// inbox drops the rest of a string on arrival, so the rest takes no memory. After each cut, the reply is decoded
+    /// again from its beginning.
     pub(crate) fn cut_strings(&mut self, bytes: usize) {
         self.cuts = true;
         self.decoder.set_bulk_bytes(bytes);
@@ -212,7 +212,8 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need();
-            // A reply is complete or refused when `torn` has the length of the longest reply.
+            // Adds at most as many bytes as the longest allowed reply has. At this limit, the reply is complete or
+            // refused.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
             self.add(now);

@@ -128,8 +128,9 @@ impl Redlock {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes the lock on `resource` for `ttl` if it is free now, in one attempt. If the lock is held, the error does not
-    /// say for how long; [`inspect`](Self::inspect) says it, for example for a `Retry-After` header.
+    /// Takes the lock on `resource` for `ttl` if it is free now, in one attempt. If the lock is held, the error does
+    /// not say for how long; [`inspect`](Self::inspect) returns the remaining time, for example for a `Retry-After`
+    /// header.
     ///
     /// # Errors
     ///

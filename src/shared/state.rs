@@ -35,7 +35,7 @@ pub(super) struct Core {
     readiness: Option<Readiness>,
     /// `true` if timers may be due. Timers fire after the result of the sleep is read.
     tick: bool,
-    /// The noted requests that are about to begin.
+    /// The notes whose requests the engine begins next.
     noted: VecDeque<Note>,
     /// The total number of requests to write.
     pub(super) asked: u64,

@@ -114,7 +114,10 @@ fn credentials_that_are_not_to_be_had_are_named() {
     let error = redlock.build().expect("valid").try_lock("k", LONG);
     let error = error.expect_err("no node is reached");
     let error = format!("{error:#}");
-    says(&error, &[NO_QUORUM, "there are no credentials for it"]);
+    says(
+        &error,
+        &[NO_QUORUM, "its credentials could not be obtained"],
+    );
     assert!(error.contains("(the vault is sealed)"), "{error}");
 }
 
@@ -185,7 +188,7 @@ fn what_nodes_do_not_confirm_is_named() {
     let mut lock = redlock.try_lock("k", LONG).expect("free");
     (0..2).for_each(|node| cluster[node].freeze());
     let error = lock.extend(LONG).expect_err("silent");
-    says(error, &["too few nodes confirmed it"]);
+    says(error, &["too few nodes confirmed that it is held"]);
     let error = lock.unlock().expect_err("silent");
     says(error, &["too few nodes confirmed its release"]);
     (0..2).for_each(|node| cluster[node].thaw());

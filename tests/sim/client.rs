@@ -82,7 +82,7 @@ pub(crate) struct Client {
     /// An operator has called `reinit`.
     pub(crate) to_reinit: bool,
     pub(crate) reinit: Option<Call>,
-    /// How often an operator has given floors and was not told whether they reached the nodes.
+    /// How often an operator has set floors and was not told whether they reached the nodes.
     pub(crate) floors: usize,
     /// The open inspection: the client has asked who holds a resource.
     pub(crate) inspecting: Option<Inspecting>,

@@ -20,7 +20,7 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// The expiry, in nanoseconds, of the lock of the worker that entered last.
+    /// The time, in nanoseconds, at which the lock of the last worker to enter the critical section expires.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }

@@ -71,7 +71,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 /// second.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Comma-separated URLs of servers to use instead.
+    /// Comma-separated URLs of servers to use instead of the demo's own nodes.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
     /// the servers may be down. The demo uses one key, named shearline-demo: and a number. The demo does not stop these
@@ -92,7 +92,7 @@ pub(crate) struct Args {
 
     /// Ttl of each lock, from 50ms to 60s.
     ///
-    /// This ttl is also the longest ttl of any client in the demo.
+    /// The demo also uses this time as `max_ttl`.
     // Shorter ttls are refused, because the locks would expire when the machine is busy. Longer ttls are refused,
     // because the key of a crashed demo stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]

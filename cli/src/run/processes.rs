@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * A scan does not affect the processes. A user may list the children of all its processes.
+//! * A scan does not affect the processes. Listing the children of one's own processes needs no privileges.
 //! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), no other process
 //!   gets the signal either, even if the kernel has reused the process id.
 //!

@@ -190,7 +190,8 @@ impl Run<'_> {
     ) -> Result<Guard<H>, Failure> {
         let (acquire, names) = (&self.args.acquire, self.args.names());
         let ttl = acquire.ttl;
-        // An extension to the same ttl would need no permission, so the first ttl is 1 ms shorter.
+        // An extension to the same ttl would not run `PEXPIRE`, and so would not test the permission. So the first ttl
+        // is 1 ms shorter.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let mut guard = take(acquire, self.redlock, &names, ask, (options, by)).await?;
         // Tries the extension again for a while, because nodes that fail now may answer later.
@@ -303,7 +304,7 @@ fn got(extended: Option<shearline::Report>) -> Option<String> {
     let report = extended?;
     let loss = report.loss().map(|loss| format!("; {loss}"));
     let loss = loss.unwrap_or_default();
-    Some(format!("; its last extension got {report}{loss}"))
+    Some(format!("; the lock's last extension got {report}{loss}"))
 }
 
 /// Returns the failure of a command that cannot run. The exit status is the one that `env` uses.

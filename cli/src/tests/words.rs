@@ -20,8 +20,8 @@ break => the following required arguments were not provided: <NAME>; usage: shea
 status => the following required arguments were not provided: <NAME>; usage:
 watch report --count 0 => 0 is not in 1..
 watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; 
-watch report redis://me:secret@127.0.0.1:1 => not shown, because it may hold a password
-watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, because it may hold a password
+watch report redis://me:secret@127.0.0.1:1 => (hidden: it may hold a password)
+watch report --node redis://me:se cret ss@127.0.0.1:1 => (hidden: it may hold a password)
 completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]; tip: a similar value exists: 'zsh'; see
 nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
 run => not provided: <NAME>... <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
@@ -38,7 +38,7 @@ run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used w
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
 demo --workers 0 => '--workers <N>': 0 is not in 1..=256; see
 demo --ttl 2m => the time must be between 50ms and 60s; see
-extend 53484c4b01 --ttl 53484c4b01 => not shown, because it may hold a lock
+extend 53484c4b01 --ttl 53484c4b01 => (hidden: it may hold a lock)
 ";
 
 #[test]

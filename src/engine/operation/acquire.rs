@@ -297,10 +297,10 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, a key of this engine has
-    /// blocked the `SET`, and the release of that key goes first. If the release is not written yet, the `SET` waits
-    /// for it. An attempt repeats the `SET` once per node, and only while it still waits for the node's answer. Returns
-    /// `true` if the `SET` was sent or waits.
+    /// Sends the `SET` to `node` again, because `node` did not run it. `release` is `true` if a key of this engine
+    /// blocked the `SET`. In that case, the engine releases that key first. If the release is not written yet, the
+    /// `SET` waits for the release. An attempt repeats the `SET` once per node, and only while it still waits for the
+    /// node's answer. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {

@@ -230,7 +230,7 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        // Does not withdraw the question from nodes that wait for their turn, so that they extend a kept lock too.
+        // Does not withdraw waiting extensions of a kept lock, so that the remaining nodes extend the lock too.
         let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),

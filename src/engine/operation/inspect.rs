@@ -79,7 +79,8 @@ impl Inspect {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }
 
-    /// Returns the shortest remaining time of any key or member of a set. A key without an expiry has no end.
+    /// Returns the shortest remaining time of any key or member of a set. A key without an expiry counts
+    /// as [`Duration::MAX`].
     pub(super) fn first_left(&self) -> Option<Duration> {
         let holders = self.seen.iter().flat_map(Seen::holders);
         holders.map(|holder| holder.left).min()

@@ -328,7 +328,7 @@ mod tests {
             })
         }
 
-        /// Returns the operations that have waited.
+        /// Returns the operations in all lines that no longer wait.
         pub(in crate::engine::queues) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
             let all = self.slab.iter();
             all.filter_map(|(_, (caller, _))| match caller {

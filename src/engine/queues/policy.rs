@@ -104,8 +104,8 @@ const ROW: Duration = Duration::from_millis(10);
 /// measurement with one second instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. For this time, the
-/// engine also remembers that other clients compete for the lock. An engine that gives way for a tick once per second
+/// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. The engine also
+/// remembers for this long that other clients compete for the lock. An engine that gives way for a tick once per second
 /// loses a thousandth of its time. With 100 ms, the engine would lose a hundredth, and no measured figure would
 /// improve. With 300 ms or three seconds, no figure differs by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
@@ -504,8 +504,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // Checks the nodes immediately when a majority has reported a change. A contender for a permit waits, because
-        // each of its checks is an attempt.
+        // Checks the nodes immediately when a majority has reported a change. A contender for a permit checks a little
+        // later, because each of its checks is a whole attempt.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));

@@ -178,7 +178,7 @@ fn credentials_are_given_for_each_connection() {
     world.pass(Duration::from_secs(1));
     let status = |world: &World| world.engine.node_statuses(world.now).next();
     let said = |world: &World| status(world).expect("a node").to_string();
-    let none = "a:6379: down: there are no credentials for it";
+    let none = "a:6379: down: its credentials could not be obtained";
     let late = "the provider has not answered in time";
     assert_eq!(said(&world), format!("{none} ({late})"));
     world.reconnect(0);

@@ -95,7 +95,7 @@ struct Collected {
 pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) request: Request,
     pub(in crate::node) entry: &'a Entry,
-    /// The minimum time for which the key must live, from now on.
+    /// The minimum life of the key from now on.
     pub(in crate::node) life: Duration,
     /// Whether the node must also report the next change of the key.
     pub(in crate::node) watched: bool,
@@ -347,7 +347,7 @@ impl Pile {
     }
 }
 
-/// Empties `buffer`. Frees its memory if the capacity is larger than [`KEPT_BYTES`].
+/// Empties `buffer`. Frees the memory of the buffer if its capacity is larger than [`KEPT_BYTES`].
 pub(super) fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {

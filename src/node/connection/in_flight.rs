@@ -127,7 +127,7 @@ impl InFlight {
         });
     }
 
-    /// Returns the command that the next reply answers. Returns `None` if no command is unanswered.
+    /// Returns the command that the next reply answers. Returns `None` if every command has been answered.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
         self.left(sent.purpose);
@@ -264,7 +264,8 @@ impl InFlight {
         (first <= place && found.start == start && asker.asks(found.purpose)).then_some(place)
     }
 
-    /// Returns `true` if more than half of the commands are withdrawn, and a sweep is worthwhile.
+    /// Returns `true` if more than half of the commands, and more than [`FEW`], are withdrawn, so that a sweep is
+    /// worthwhile.
     pub(crate) fn is_mostly_withdrawn(&self) -> bool {
         FEW < self.withdrawn && self.queue.len() < 2 * self.withdrawn
     }

@@ -2,8 +2,8 @@
 //! handshake, a question may also wait until this engine has written the release of its earlier lock on the same
 //! resource.
 //!
-//! The operations wait in two queues, each with its own limit. Questions about held locks are asked first, and have
-//! room of their own.
+//! The operations wait in two queues, each with its own limit. One queue contains the questions about held locks, which
+//! are sent first.
 
 use alloc::collections::VecDeque;
 

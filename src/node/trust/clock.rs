@@ -57,7 +57,7 @@ const SLACK: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Clock {
     watched: bool,
-    /// When the node may be asked again, or [`Instant::MAX`] while a question is open.
+    /// When the node may be asked for its time again, or [`Instant::MAX`] while a question is open.
     next: Instant,
     known: Option<Difference>,
     /// How fast the server's clock may diverge from our clock, in parts per billion.
@@ -163,8 +163,8 @@ impl Difference {
     }
 
     /// Returns the bounds that satisfy both answers. The clocks diverge by at most `rate` in the first two seconds
-    /// after the earlier answer ([`PAUSE`]). After that, they diverge at most as fast as a kernel slews a clock, if
-    /// `rate` is larger.
+    /// after the earlier answer ([`PAUSE`]). After these two seconds, the clocks diverge by at most `rate` or the rate
+    /// at which a kernel slews a clock, whichever is lower.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =
@@ -249,7 +249,7 @@ mod tests {
     }
 
     /// An earlier measurement may be too inexact for a lock with a shorter ttl, so the node is asked again before that
-    /// lock.
+    /// lock is taken.
     #[test]
     fn a_shorter_lock_looks_at_what_is_known() {
         for (step, is_due) in [(15, false), (18, true)] {

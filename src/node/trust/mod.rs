@@ -287,8 +287,8 @@ impl Trust {
         self.alarmed = true;
     }
 
-    /// Handles the end of the handshake at `now`. Returns `true` if the other nodes of the configuration that are the
-    /// same server must take over the quarantine, because they see no change of identity.
+    /// Handles the end of the handshake at `now`. Returns `true` if the quarantine must also apply to the other nodes
+    /// of the configuration that are the same server. These nodes see no change of identity.
     pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, a young node may vote in spite of the assumed value, but reports mention it.
+        // If `max_ttl` was not set, a node that has just started may vote, but reports show its short uptime.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {
             let mut trust = observed();
@@ -585,8 +585,8 @@ mod tests {
         assert_eq!(trust.kept_until_about(now, true), barrier);
     }
 
-    /// Returns how a guard of this kind treats a node that loads its data, comes back as another server, and has its
-    /// clock stepped.
+    /// Returns how a guard of this kind reacts when a node loads its data, then comes back as another server, and then
+    /// has its clock stepped.
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();
         let mut trust = Trust::new(&config.expect("valid"));

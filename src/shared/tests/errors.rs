@@ -116,7 +116,7 @@ fn a_call_that_ends_by_its_own_clock_names_its_lock() {
     let [mut guard, other] = guards;
     says(
         guard.extend(LONG).unwrap_err(),
-        "lock `a`: too few nodes confirmed it",
+        "lock `a`: too few nodes confirmed that it is held",
         "try again before the deadline",
     );
     let error = other.unlock().unwrap_err();

@@ -385,7 +385,7 @@ fn is_asked_to_end(ttl: u32, options: &[&str], script: &str) -> bool {
     let errors = tool.errors();
     let asked = "shearline: n: the lock is at risk, so the command is asked to end\n";
     assert!(errors.contains(asked), "{errors}");
-    let words = "n, so the command was ended; its last extension got ";
+    let words = "n, so the command was ended; the lock's last extension got ";
     assert!(errors.contains(words), "{errors}");
     // The lock may end while the last extension is under way.
     let silent = ["each timed out)", "each not waited for)"];

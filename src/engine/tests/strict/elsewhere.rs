@@ -67,7 +67,7 @@ fn an_extension_counts_when_the_barriers_are_ended() {
     net.release(0, lock);
 }
 
-/// Only an operator can give floors, so waiting does not help. The refusal says nothing about the barriers.
+/// Only an operator can set floors, so waiting does not help. The refusal says nothing about the barriers.
 #[test]
 fn a_call_for_a_token_behind_barriers_fails_for_lack_of_floors() {
     let mut net = barred(1);

@@ -152,7 +152,8 @@ impl Job {
         }
     }
 
-    /// Begins the work. If `MSETEX` is `known` to be permitted, it takes the keys, unless they must be read first.
+    /// Begins the work. If `MSETEX` is `known` to be permitted, one `MSETEX` takes the keys, unless the keys must be
+    /// read first.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -269,20 +270,20 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, it
-    /// reports the server's error.
+    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, an
+    /// inspection reports the server's error.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
 
-    /// Handles `value`, which says how much longer the key with this number lives.
+    /// Handles `value`, the `PTTL` reply for the key with this number.
     pub(super) fn left(&mut self, number: u8, value: Value<'_>) {
         let Some(left) = value.as_integer() else {
             return self.refused(Refusal::of(value));
         };
         let bit = 1 << number;
         match left {
-            // Does not overwrite a key without an expiry, because the new token would block other clients for ever.
+            // Skips a key that has no expiry. The `SET` uses `KEEPTTL`, so the new token would never expire either.
             -1 if self.work == Work::Overwrite => {
                 self.seen.ours &= !bit;
                 self.seen.foreign |= bit;
