@@ -431,3 +431,43 @@ impl Round {
         Report::new(now, nodes, self.tally.quorum() as u8, self.tries, elapsed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ServerError, Unusable};
+    use NodeOutcome::{Held, Pending, Refused, TimedOut};
+
+    const REPLICA: NodeOutcome = NodeOutcome::Unusable(Unusable::Replica);
+
+    /// A node that is silent in the last attempt is reported with the first of the most telling earlier reasons. A node
+    /// that answers is reported with its answer.
+    #[test]
+    fn a_silent_node_is_reported_with_its_earlier_reason() {
+        let [oom, busy] = [b"OOM", b"BSY"].map(|line| Refused(ServerError::from_line(line)));
+        let table: [(&[NodeOutcome], NodeOutcome); 8] = [
+            (&[TimedOut], TimedOut),
+            (&[Held, TimedOut], TimedOut),
+            (&[oom, TimedOut], oom),
+            (&[Held, oom, Pending], oom),
+            (&[oom, busy, TimedOut], oom),
+            (&[oom, REPLICA, busy, TimedOut], REPLICA),
+            (&[oom, Held], Held),
+            (&[REPLICA, busy], busy),
+        ];
+        let node = NodeId::first(1).next().expect("there is one");
+        for (attempts, expected) in table {
+            let (sent, answered) = (Instant::from_nanos(10), Instant::from_nanos(17));
+            let mut round = Round::new(sent, 1, Vec::new());
+            for outcome in attempts {
+                round.keep_reasons();
+                round.ballots.fill(Ballot::OPEN);
+                round[node].outcome = *outcome;
+                round[node].answered = answered;
+            }
+            let latency = (expected == *attempts.last().expect("there is one"))
+                .then_some(Duration::from_nanos(7));
+            assert_eq!(round.cause(node), (expected, latency), "{attempts:?}");
+        }
+    }
+}
