@@ -76,3 +76,37 @@ fn a_user_lists_the_names_that_it_may_read() {
         }
     }
 }
+
+/// The user has the permissions `+scan +strlen`, which the manual and the help ask for, but not those for shared locks.
+#[test]
+fn a_shared_lock_that_the_user_may_not_read_makes_the_list_incomplete() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        for mut raw in cluster.raws() {
+            raw.run("SET n:exclusive t");
+            raw.run("ZADD n:shared 1 r/t");
+        }
+        cluster.run("ACL SETUSER some reset on >secret ~n:* &* +@all -zrange");
+        let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+        for (names, why) in Which::Shared.build(at(urls)).names("") {
+            assert!(names.len() == 2 || why.is_some(), "{names:?} and no more");
+        }
+    }
+}
+
+/// The name of the user must not decide how its missing permission is understood.
+#[test]
+fn a_user_with_any_name_is_told_that_it_may_not_run_strlen() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster.raws().iter_mut().for_each(|raw| raw.fill("n:", 12));
+        cluster.run("ACL SETUSER keymaster reset on >secret ~n:* &* +@all -strlen");
+        let urls = cluster
+            .iter()
+            .map(|server| server.url_with("keymaster:secret"));
+        let why = NodeOutcome::Unusable(Unusable::Permission { command: "strlen" });
+        for listed in Which::Shared.build(at(urls)).names("") {
+            assert_eq!(listed, (vec![], Some(why)));
+        }
+    }
+}
