@@ -326,3 +326,17 @@ fn a_list_that_ends_within_a_name_is_not_complete() {
     let listed = world.listed();
     assert_ne!(listed[0], (vec![], None));
 }
+
+/// An answer without a list of names is no complete list.
+#[test]
+fn an_answer_without_a_list_of_names_breaks_the_protocol() {
+    for said in ["*3|:0|:5|$1|0|", "*3|:0|$1|x|$1|0|", "*3|:0|*-1|$1|0|"] {
+        let mut world = World::ready(3);
+        world.list("n");
+        world.take_all();
+        world.lists(0, [], 0);
+        world.lists(2, [], 0);
+        world.say(1, said);
+        assert!(world.listed()[1].1.is_some(), "{said}");
+    }
+}
