@@ -119,3 +119,17 @@ fn complete(
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node may list any bytes as a name. U+202E writes the rest of the line from right to left.
+    #[test]
+    fn a_name_of_a_node_changes_no_line_of_the_terminal() {
+        for name in ["a\u{202e}b", "a\u{2066}b", "a\u{2028}b", "a\u{200b}b"] {
+            let shown = printable(name.as_bytes());
+            assert!(shown.is_ascii(), "{}", shown.escape_unicode());
+        }
+    }
+}

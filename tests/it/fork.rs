@@ -7,6 +7,14 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
+#[cfg(feature = "embedded")]
+use std::{
+    future::Future as _,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    task::{Context, Poll, Wake, Waker},
+};
 
 use shearline::{ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError, Watch};
 
@@ -170,4 +178,75 @@ fn a_forked_child_neither_keeps_nor_ends_a_lock_that_its_parent_keeps() {
     // The parent's copy was dropped with the story, and the child has ended.
     cluster.assert_gone("copy");
     cluster.assert_empty();
+}
+
+/// A waker that records a call in a forked child. In the parent it blocks until the gate opens.
+#[cfg(feature = "embedded")]
+struct Gate {
+    parent: u32,
+    begun: AtomicBool,
+    open: AtomicBool,
+    called_in_child: AtomicBool,
+}
+
+#[cfg(feature = "embedded")]
+impl Wake for Gate {
+    fn wake(self: Arc<Self>) {
+        if std::process::id() != self.parent {
+            // A waker of an executor locks a mutex here, which a thread of the parent may have locked at the fork.
+            self.called_in_child.store(true, SeqCst);
+            return;
+        }
+        self.begun.store(true, SeqCst);
+        while !self.open.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The other tasks belong to executors of the parent, whose threads do not exist in the child.
+#[cfg(feature = "embedded")]
+#[test]
+fn a_task_that_is_polled_in_a_forked_child_wakes_no_task_of_its_parent() {
+    let node = shearline::embedded::EmbeddedNode::spawn().expect("it starts");
+    let patience = Duration::from_secs(10);
+    let builder = Redlock::builder().node(node.url()).node_timeout(patience);
+    let redlock = builder.build().expect("valid");
+    drop(redlock.try_lock("ready", LONG).expect("free"));
+    let gate = |_| Gate {
+        parent: std::process::id(),
+        begun: AtomicBool::new(false),
+        open: AtomicBool::new(false),
+        called_in_child: AtomicBool::new(false),
+    };
+    let gates: Vec<_> = (0..40).map(gate).map(Arc::new).collect();
+    node.pause().expect("it pauses");
+    let begin = |(place, gate): (usize, &Arc<Gate>)| {
+        let mut task = Box::pin(redlock.lock_async(format!("task:{place}"), LONG));
+        let waker = Waker::from(Arc::clone(gate));
+        let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        task
+    };
+    let mut tasks: Vec<_> = gates.iter().enumerate().map(begin).collect();
+    // All outcomes come together, so the I/O thread wakes the first task, and leaves the others to the relay.
+    node.resume().expect("it resumes");
+    let has_begun = || gates.iter().any(|gate| gate.begun.load(SeqCst));
+    until("the I/O thread wakes a task", has_begun);
+    let (mut task, all) = (tasks.pop(), gates.clone());
+    let story = move || {
+        let mut task = task.take().ok_or("a task")?;
+        let polled = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if !matches!(polled, Poll::Ready(Err(LockError::Forked))) {
+            return Err("a child may not lock");
+        }
+        match all.iter().any(|gate| gate.called_in_child.load(SeqCst)) {
+            true => Err("the child has called the wakers of its parent's tasks"),
+            false => Ok(()),
+        }
+    };
+    let checked = catch_unwind(AssertUnwindSafe(|| in_child(story, || {})));
+    gates.iter().for_each(|gate| gate.open.store(true, SeqCst));
+    drop(tasks);
+    assert!(checked.is_ok(), "the child failed");
 }

@@ -4,6 +4,7 @@ use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Listed, Which, at, over};
 use crate::scene::clusters;
+use crate::servers::Reply;
 
 /// Returns the names that a node has listed completely.
 #[track_caller]
@@ -73,6 +74,81 @@ fn a_user_lists_the_names_that_it_may_read() {
         for (node, command) in [(1, "scan"), (2, "strlen")] {
             let why = NodeOutcome::Unusable(Unusable::Permission { command });
             assert_eq!(listed[node], (vec![], Some(why)));
+        }
+    }
+}
+
+/// The user has the permissions `+scan +strlen`, which the manual and the help ask for, but not those for shared locks.
+#[test]
+fn a_shared_lock_that_the_user_may_not_read_makes_the_list_incomplete() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        for mut raw in cluster.raws() {
+            raw.run("SET n:exclusive t");
+            raw.run("ZADD n:shared 1 r/t");
+        }
+        cluster.run("ACL SETUSER some reset on >secret ~n:* &* +@all -zrange");
+        let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+        for (names, why) in Which::Shared.build(at(urls)).names("") {
+            assert!(names.len() == 2 || why.is_some(), "{names:?} and no more");
+        }
+    }
+}
+
+/// The name of the user must not decide how its missing permission is understood.
+#[test]
+fn a_user_with_any_name_is_told_that_it_may_not_run_strlen() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster.raws().iter_mut().for_each(|raw| raw.fill("n:", 12));
+        cluster.run("ACL SETUSER keymaster reset on >secret ~n:* &* +@all -strlen");
+        let urls = cluster
+            .iter()
+            .map(|server| server.url_with("keymaster:secret"));
+        let why = NodeOutcome::Unusable(Unusable::Permission { command: "strlen" });
+        for listed in Which::Shared.build(at(urls)).names("") {
+            assert_eq!(listed, (vec![], Some(why)));
+        }
+    }
+}
+
+/// Monitoring counts errors, so a list must not cause one for each key that is no lock.
+#[test]
+fn a_list_counts_as_no_error_on_the_nodes() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster.run("HSET hash t t");
+        cluster.run("CONFIG RESETSTAT");
+        for listed in Which::Shared.build(over(&cluster)).names("") {
+            assert_eq!(listed, (vec![], None));
+        }
+        for mut raw in cluster.raws() {
+            let Reply::Bulk(errors) = raw.run("INFO errorstats") else {
+                panic!("it is a text")
+            };
+            let errors = String::from_utf8_lossy(&errors);
+            assert!(!errors.contains("WRONGTYPE"), "{errors}");
+        }
+    }
+}
+
+/// The log keeps only the latest entries, so a list must not fill it with one for each key that the user may not read.
+#[test]
+fn a_list_fills_no_log_of_denied_keys() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster
+            .raws()
+            .iter_mut()
+            .for_each(|raw| raw.fill("other:", 12));
+        cluster.run("ACL SETUSER some reset on >secret ~n:* &* +@all");
+        cluster.run("ACL LOG RESET");
+        let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+        for listed in Which::Shared.build(at(urls)).names("") {
+            assert_eq!(listed, (vec![], None));
+        }
+        for mut raw in cluster.raws() {
+            assert_eq!(raw.run("ACL LOG"), Reply::Array(vec![]));
         }
     }
 }

@@ -232,3 +232,32 @@ fn a_barrier_counts_for_copies_that_are_older_too() {
     assert!(net.kept_until(0, 1).is_some());
     assert_eq!(counted(&net), 2);
 }
+
+/// The nodes forget their locks while their barriers for a longer ttl last.
+#[test]
+fn a_loss_behind_a_barrier_for_a_longer_ttl_is_explained_by_the_loss() {
+    let mut net = trusted(1);
+    net.client(builder(3).max_ttl(2 * LONGEST));
+    refusal(net.try_lock(0, TTL));
+    refusal(net.try_lock(0, TTL));
+    for node in 0..3 {
+        net.admin(node, "FLUSHALL");
+    }
+    net.pass(2 * SECOND);
+    refusal(net.try_lock(0, TTL));
+    let said = refusal(net.try_lock(0, TTL)).to_string();
+    assert!(said.contains("it may have forgotten locks"), "{said}");
+}
+
+/// The first client that joins the flushed nodes again has a longer ttl.
+#[test]
+fn a_loss_that_a_client_with_a_longer_ttl_finds_is_explained_by_the_loss() {
+    let mut net = trusted(1);
+    for node in 0..3 {
+        net.admin(node, "FLUSHALL");
+    }
+    net.client(builder(3).max_ttl(2 * LONGEST));
+    refusal(net.try_lock(0, TTL));
+    let said = refusal(net.try_lock(0, TTL)).to_string();
+    assert!(said.contains("it may have forgotten locks"), "{said}");
+}
