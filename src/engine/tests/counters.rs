@@ -255,6 +255,7 @@ fn a_node_that_lists_no_names_says_why() {
     let lacks = |command| NodeOutcome::Unusable(Unusable::Permission { command });
     for (said, why) in [
         (":-1|", lacks("strlen")),
+        (":-2|", lacks("type")),
         (
             "-ERR ACL failure in script: User u has no permissions to run 'scan'|",
             lacks("scan"),
