@@ -2,8 +2,8 @@
 //! (`--json`).
 //!
 //! Lines are wrapped between words at 80 columns, even in a pipe. Only `watch` does not wrap its lines. No line
-//! contains a control character or an invisible character. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
-//! `TERM` change this default, as the crate `anstream` describes.
+//! contains a control character or an invisible character. By default only terminals get colours. `NO_COLOR`,
+//! `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this default, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};

@@ -431,8 +431,8 @@ fn scanned(value: Value<'_>) -> Option<(i64, Value<'_>, Value<'_>)> {
     items.next().is_none().then_some((first, second, third))
 }
 
-/// Returns the keys in the answer to [`LIST_NAMES`](super::script::LIST_NAMES). Returns `None` if the answer contains no
-/// list, or if the list ends within a key.
+/// Returns the keys in the answer to [`LIST_NAMES`](super::script::LIST_NAMES). Returns `None` if the answer contains
+/// no list, or if the list ends within a key.
 pub(super) fn keys_in(value: Value<'_>) -> Option<Vec<Box<[u8]>>> {
     let (mut keys, mut key) = (Vec::new(), Vec::new());
     for piece in scanned(value)?.1.as_items()?.iter() {
