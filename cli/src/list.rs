@@ -33,7 +33,7 @@ shearline list --json report: | jq -r .holder.owner",
 ///
 /// The command prints one line for each lock, or one object with --json. It asks each node for at most 1,000 names that
 /// begin with PREFIX, and then inspects the locks with these names. To find the names, each node scans all its
-/// keys, 2,000 at a time and for ten seconds at most. The user needs the permissions +scan and +strlen.
+/// keys, 2,000 at a time and for ten seconds at most. The user needs the permissions +scan, +type and +strlen.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -76,14 +76,23 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(status)
 }
 
-/// Inspects all these locks at the same time.
+/// Inspects all these locks at the same time. If the system starts no more threads, inspects the others one after the
+/// other.
 fn inspect_each(redlock: &Redlock, names: &[&[u8]]) -> Vec<Result<Inspection, OperatorError>> {
     thread::scope(|scope| {
-        let inspect = |name| scope.spawn(move || redlock.inspect(name));
+        let inspect = |name| {
+            let thread = thread::Builder::new();
+            (
+                name,
+                thread.spawn_scoped(scope, move || redlock.inspect(name)),
+            )
+        };
         let inspecting: Vec<_> = names.iter().map(inspect).collect();
-        let told = inspecting.into_iter().map(|it| it.join());
-        told.collect::<Result<_, _>>()
-            .expect("an inspection does not panic")
+        let told = inspecting.into_iter().map(|(name, thread)| match thread {
+            Ok(thread) => thread.join().expect("an inspection does not panic"),
+            Err(_) => redlock.inspect(name),
+        });
+        told.collect()
     })
 }
 
@@ -117,5 +126,19 @@ fn complete(
             status,
             "a held lock may be missing from the list",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node may list any bytes as a name. U+202E writes the rest of the line from right to left.
+    #[test]
+    fn a_name_of_a_node_changes_no_line_of_the_terminal() {
+        for name in ["a\u{202e}b", "a\u{2066}b", "a\u{2028}b", "a\u{200b}b"] {
+            let shown = printable(name.as_bytes());
+            assert!(shown.is_ascii(), "{}", shown.escape_unicode());
+        }
     }
 }

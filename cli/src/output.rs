@@ -2,8 +2,8 @@
 //! (`--json`).
 //!
 //! Lines are wrapped between words at 80 columns, even in a pipe. Only `watch` does not wrap its lines. No line
-//! contains a control character. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
-//! `TERM` change this default, as the crate `anstream` describes.
+//! contains a control character or an invisible character. By default only terminals get colours. `NO_COLOR`,
+//! `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this default, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -121,20 +121,32 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Returns `text` with all control characters escaped. A terminal would obey control characters, which could hide a
-/// line.
+/// Returns `true` for a control character or an invisible format character. A terminal would obey such a character,
+/// which could hide a line or change the order of its letters.
+fn is_obeyed(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+        )
+}
+
+/// Returns `text` with all control and invisible characters escaped.
 pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String {
-    let letters = text.chars().map(|letter| match letter.is_control() {
+    let letters = text.chars().map(|letter| match is_obeyed(letter) {
         true => escape(letter),
         false => letter.into(),
     });
     letters.collect()
 }
 
-/// Returns `bytes` as text. Escapes the bytes if they are not UTF-8 or have control characters.
+/// Returns `bytes` as text. Escapes the bytes if they are not UTF-8, or have control or invisible characters.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        Ok(text) if !text.chars().any(is_obeyed) => text.to_owned(),
         Ok(_) | Err(_) => bytes.escape_ascii().to_string(),
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn learn(
         }
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
         Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
-        Request::Scan { operation } | Request::Why { operation } => Some(operation),
+        Request::Scan { operation, .. } | Request::Why { operation } => Some(operation),
     }
 }
 

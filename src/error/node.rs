@@ -283,11 +283,11 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Returns the text that says where to find an ACL line with `command`. No ACL line in the manual contains `scan` and
-/// `strlen`, because locks do not need them.
+/// Returns the text that says where to find an ACL line with `command`. No ACL line in the manual contains `scan`,
+/// `strlen` and `type`, because locks do not need them.
 fn suffices(command: &str) -> &'static str {
     match command {
-        "scan" | "strlen" => "",
+        "scan" | "strlen" | "type" => "",
         _ => ", or use the ACL line in the manual (`shearline::manual::permissions`)",
     }
 }

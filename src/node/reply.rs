@@ -190,14 +190,13 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             _ => None,
         }
         .map(Read::from),
-        Request::Scan { .. } => {
-            if value.as_integer() == Some(-1) {
-                let command = "strlen";
+        Request::Scan { names, .. } => {
+            if let Some(said @ (-2 | -1)) = value.as_integer() {
+                let command = if said == -1 { "strlen" } else { "type" };
                 return Some(Reply::lacks(Unusable::Permission { command }).into());
             }
-            let (counters, keys, cursor) = scanned(value)?;
-            let mut keys = keys.as_items().into_iter().flat_map(|keys| keys.iter());
-            if keys.any(|key| key.as_bytes().is_none()) {
+            let (counters, _, cursor) = scanned(value)?;
+            if names && keys_in(value).is_none() {
                 return None;
             }
             let cursor = cursor.as_bytes()?;
@@ -432,8 +431,8 @@ fn scanned(value: Value<'_>) -> Option<(i64, Value<'_>, Value<'_>)> {
     items.next().is_none().then_some((first, second, third))
 }
 
-/// Returns the keys in the answer to [`LIST_NAMES`](super::script::LIST_NAMES). Returns `None` if the answer lists no
-/// keys.
+/// Returns the keys in the answer to [`LIST_NAMES`](super::script::LIST_NAMES). Returns `None` if the answer contains
+/// no list, or if the list ends within a key.
 pub(super) fn keys_in(value: Value<'_>) -> Option<Vec<Box<[u8]>>> {
     let (mut keys, mut key) = (Vec::new(), Vec::new());
     for piece in scanned(value)?.1.as_items()?.iter() {
@@ -443,7 +442,7 @@ pub(super) fn keys_in(value: Value<'_>) -> Option<Vec<Box<[u8]>>> {
             keys.push(core::mem::take(&mut key).into());
         }
     }
-    Some(keys)
+    key.is_empty().then_some(keys)
 }
 
 /// Returns the holders in the answer to an inspection. Returns `None` if the answer names a token, or if the key is no

@@ -115,6 +115,8 @@ pub(crate) enum Request {
     Scan {
         /// The operation that asks.
         operation: OperationKey,
+        /// `true` if the answer must contain a list of names.
+        names: bool,
     },
     /// Sends a release before the `SET` of a claim, to check whether the user may release the lock. If the way is a
     /// script, the command only checks whether the node runs scripts.

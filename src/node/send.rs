@@ -601,7 +601,8 @@ impl Node {
         prefix: Option<&[u8]>,
     ) {
         let command = fenced::scan(cursor, prefix);
-        self.send(now, Request::Scan { operation }, &command);
+        let names = prefix.is_some();
+        self.send(now, Request::Scan { operation, names }, &command);
     }
 }
 

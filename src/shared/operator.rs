@@ -254,11 +254,12 @@ impl Redlock {
     /// A node lists the keys that may be locks: strings that are not longer than any token, and sorted sets. A listed
     /// name may belong to another program, to a lock that no majority holds, or to a lock that has just ended. A lock
     /// that is held throughout the call is listed by every node that has it. Names that begin with `shearline:` and
-    /// keys that the user may not read are not listed.
+    /// keys that the user may not read are not listed. The unreadable keys cost an entry in the ACL log of the node for
+    /// each 2,000 keys. Servers before Redis 7 make an entry for each unreadable key.
     ///
     /// The cost and the time limit are the same as for [`count_counters`](Self::count_counters), with about a
     /// microsecond more for each name. The call changes nothing on the nodes. The Redis user needs the permissions
-    /// `+scan` and `+strlen`, and for shared locks and permits `+zrange`.
+    /// `+scan`, `+type` and `+strlen`.
     ///
     /// ```no_run
     /// # use std::collections::BTreeSet;

@@ -4,6 +4,7 @@ use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Listed, Which, at, over};
 use crate::scene::clusters;
+use crate::servers::Reply;
 
 /// Returns the names that a node has listed completely.
 #[track_caller]
@@ -73,6 +74,90 @@ fn a_user_lists_the_names_that_it_may_read() {
         for (node, command) in [(1, "scan"), (2, "strlen")] {
             let why = NodeOutcome::Unusable(Unusable::Permission { command });
             assert_eq!(listed[node], (vec![], Some(why)));
+        }
+    }
+}
+
+/// The user has only the permissions that the manual and the help ask for, and not those for shared locks.
+#[test]
+fn shared_locks_are_listed_to_a_user_that_may_not_take_them() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        for mut raw in cluster.raws() {
+            raw.run("SET n:exclusive t");
+            raw.run("ZADD n:shared 1 r/t");
+        }
+        cluster.run("ACL SETUSER some reset on >secret ~n:* &* +@all -zrange");
+        let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+        for (names, why) in Which::Shared.build(at(urls)).names("") {
+            assert_eq!(all(&(names, why)), ["n:exclusive", "n:shared"]);
+        }
+    }
+}
+
+/// The name of the user must not decide how its missing permission is understood.
+#[test]
+fn a_user_with_any_name_is_told_which_command_it_may_not_run() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster.raws().iter_mut().for_each(|raw| raw.fill("n:", 12));
+        for command in ["strlen", "type"] {
+            let user = "ACL SETUSER keymaster reset on >secret ~n:* &* +@all -";
+            cluster.run(&format!("{user}{command}"));
+            let urls = cluster
+                .iter()
+                .map(|server| server.url_with("keymaster:secret"));
+            let why = NodeOutcome::Unusable(Unusable::Permission { command });
+            for listed in Which::Shared.build(at(urls)).names("") {
+                assert_eq!(listed, (vec![], Some(why)));
+            }
+        }
+    }
+}
+
+/// Monitoring counts errors, so a list must not cause one for each key that is no lock.
+#[test]
+fn a_list_counts_as_no_error_on_the_nodes() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster.run("HSET hash t t");
+        cluster.run("CONFIG RESETSTAT");
+        for listed in Which::Shared.build(over(&cluster)).names("") {
+            assert_eq!(listed, (vec![], None));
+        }
+        for mut raw in cluster.raws() {
+            let Reply::Bulk(errors) = raw.run("INFO errorstats") else {
+                panic!("it is a text")
+            };
+            let errors = String::from_utf8_lossy(&errors);
+            assert!(!errors.contains("WRONGTYPE"), "{errors}");
+        }
+    }
+}
+
+/// The log keeps only the latest entries. A list adds at most one for each step of 2,000 keys, on servers that can say
+/// whether a user may read a key.
+#[test]
+fn a_list_fills_no_log_of_denied_keys() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        cluster
+            .raws()
+            .iter_mut()
+            .for_each(|raw| raw.fill("other:", 1_200));
+        cluster.run("ACL SETUSER some reset on >secret ~n:* &* +@all");
+        cluster.run("ACL LOG RESET");
+        let urls = cluster.iter().map(|server| server.url_with("some:secret"));
+        for listed in Which::Shared.build(at(urls)).names("") {
+            assert_eq!(listed, (vec![], None));
+        }
+        for mut raw in cluster.raws() {
+            let can_ask = raw.run("EVAL return(redis.acl_check_cmd)and(1)or(0) 0");
+            let Reply::Array(entries) = raw.run("ACL LOG") else {
+                panic!("it is a list")
+            };
+            let is_bounded = entries.len() == 1 || can_ask == Reply::Integer(0);
+            assert!(is_bounded, "{entries:?}");
         }
     }
 }

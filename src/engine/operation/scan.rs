@@ -9,6 +9,7 @@
 //!
 //! * A result that is reported without a reason is complete: the node has said that no keys are left. If the time has
 //!   passed or the connection is lost, the incomplete result is reported with a reason.
+//! * A list contains only names that begin with the given prefix and that a lock can have, whatever the node lists.
 //! * The engine waits for each node for at most [`SCAN_MAX`], and keeps at most [`NAMES_MAX`] names of each node.
 //!
 //! # Not here
@@ -19,6 +20,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec;
+use core::mem;
 use core::time::Duration;
 
 use crate::error::{NodeOutcome, Unusable};
@@ -40,8 +42,8 @@ pub(in crate::engine) struct Scan {
     prefix: Option<Box<[u8]>>,
     /// The number of counters on each node so far.
     numbers: Box<[u64]>,
-    /// The keys that each node has listed so far.
-    keys: Box<[BTreeSet<Box<[u8]>>]>,
+    /// The names that each node has listed so far.
+    names: Box<[BTreeSet<Box<[u8]>>]>,
     /// The cursor of each node. Zero means either the beginning or the end of the scan.
     cursors: Box<[u64]>,
     /// The time at which the scan ends at the latest, on all nodes.
@@ -53,7 +55,7 @@ impl Scan {
         Self {
             prefix: prefix.map(Box::from),
             numbers: vec![0; parts.nodes.len()].into(),
-            keys: vec![BTreeSet::new(); parts.nodes.len()].into(),
+            names: vec![BTreeSet::new(); parts.nodes.len()].into(),
             cursors: vec![0; parts.nodes.len()].into(),
             until: now.saturating_add(SCAN_MAX),
         }
@@ -105,12 +107,8 @@ impl Operate for Scan {
             let counters = self.numbers.iter().copied().zip(why).collect();
             return Some(Event::CountersCounted { round, counters });
         }
-        let prefix = &*cx.parts.settings.key_prefix; // Callers give names without this prefix.
-        let names = self.keys.iter().map(|keys| {
-            let names = keys.iter().filter_map(|key| key.strip_prefix(prefix));
-            let names = names.filter(|name| !name.is_empty());
-            names.map(Box::from).collect()
-        });
+        let names = self.names.iter_mut().map(mem::take);
+        let names = names.map(|names| names.into_iter().collect());
         let names = names.zip(why).collect();
         Some(Event::NamesListed { round, names })
     }
@@ -123,8 +121,15 @@ impl Operate for Scan {
         if let Reply::Scanned { counters, cursor } = answer.reply {
             let counted = &mut self.numbers[node.index()];
             *counted = counted.saturating_add(u64::from(counters));
-            let listed = &mut self.keys[node.index()];
-            listed.extend(keys.into_iter().flatten());
+            let listed = &mut self.names[node.index()];
+            for key in keys.into_iter().flatten() {
+                let is_asked = self.prefix.as_ref().is_some_and(|it| key.starts_with(it));
+                // Callers give names without the prefix of the handle.
+                let name = key.strip_prefix(&*cx.parts.settings.key_prefix);
+                let can_be = |name: &&[u8]| cx.parts.settings.key(name, None).is_ok();
+                let name = name.filter(|_| is_asked).filter(can_be);
+                listed.extend(name.map(Box::from));
+            }
             if let Some(first) = listed.iter().nth(NAMES_MAX).cloned() {
                 drop(listed.split_off(&first));
                 return self.vote(node, (Vote::Abstain, NodeOutcome::Pending), cx);

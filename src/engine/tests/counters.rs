@@ -255,6 +255,7 @@ fn a_node_that_lists_no_names_says_why() {
     let lacks = |command| NodeOutcome::Unusable(Unusable::Permission { command });
     for (said, why) in [
         (":-1|", lacks("strlen")),
+        (":-2|", lacks("type")),
         (
             "-ERR ACL failure in script: User u has no permissions to run 'scan'|",
             lacks("scan"),
@@ -290,5 +291,53 @@ fn names_are_listed_without_the_prefix_of_the_handle() {
     let mut world = World::ready(3);
     for prefix in ["shearline:", &"n".repeat(1025)] {
         assert!(world.engine.names(world.now, prefix.as_bytes()).is_err());
+    }
+}
+
+/// A node that lists other keys than it was asked for is not believed: keys of the library, keys without the prefix,
+/// and names that no lock can have.
+#[test]
+fn only_names_that_were_asked_for_and_that_locks_can_have_are_listed() {
+    let mut world = World::ready(3);
+    let long = "n".repeat(1025);
+    world.list("n");
+    world.take_all();
+    for node in 0..3 {
+        world.lists(node, ["n1", "shearline:marker", "other", &long], 0);
+    }
+    let listed = world.listed();
+    let kept: Vec<_> = listed[0].0.iter().map(|name| name.len()).collect();
+    assert_eq!(
+        listed,
+        vec![(vec![String::from("n1")], None); 3],
+        "{kept:?}"
+    );
+}
+
+/// The last piece of the last name says that the name continues.
+#[test]
+fn a_list_that_ends_within_a_name_is_not_complete() {
+    let mut world = World::ready(3);
+    world.list("n");
+    world.take_all();
+    let piece = "n".repeat(192);
+    world.say(0, &format!("*3|:0|*1|$192|{piece}|$1|0|"));
+    world.lists(1, [], 0);
+    world.lists(2, [], 0);
+    let listed = world.listed();
+    assert_ne!(listed[0], (vec![], None));
+}
+
+/// An answer without a list of names is no complete list.
+#[test]
+fn an_answer_without_a_list_of_names_breaks_the_protocol() {
+    for said in ["*3|:0|:5|$1|0|", "*3|:0|$1|x|$1|0|", "*3|:0|*-1|$1|0|"] {
+        let mut world = World::ready(3);
+        world.list("n");
+        world.take_all();
+        world.lists(0, [], 0);
+        world.lists(2, [], 0);
+        world.say(1, said);
+        assert!(world.listed()[1].1.is_some(), "{said}");
     }
 }

@@ -192,18 +192,22 @@ pub(crate) const COUNT_COUNTERS: Script = Script {
 /// strings. An element of 192 bytes continues in the next element.
 ///
 /// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there: a string that is not
-/// longer than any token, or a sorted set. The script leaves out keys that the user may not read. The answer is `-1` if
-/// the user may not run `STRLEN`. If the names of one step do not fit into a reply, the script scans fewer keys.
+/// longer than any token, or a sorted set. The answer is `-1` if the user may not run `STRLEN`, and `-2` if it may not
+/// run `TYPE`. If the names of one step do not fit into a reply, the script scans fewer keys.
+///
+/// The script leaves out keys that the user may not read. The error of such a key says "a key" or "the keys". A server
+/// may log each such error, so after the first one the script asks `acl_check_cmd`, if the server has this function.
 pub(crate) const LIST_NAMES: Script = Script {
-    text: "local c,f,n=redis.pcall,string.find,2000 \
-           local p,o,b,r=string.gsub(ARGV[2],'[%*%?%[%]\\\\]','\\\\%0')..'*' \
+    text: "local c,f,n=redis.pcall,string.find,2000 local d,p,o,b,r \
+           p=string.gsub(ARGV[2],'[%*%?%[%]\\\\]','\\\\%0')..'*' \
            repeat o,b,r={},0,redis.call('scan',ARGV[1],'match',p,'count',n) \
-           for _,k in ipairs(r[2]) do if k~='' and #k<=1024 and f(k,'shearline:',1,true)~=1 then \
-           local l=c('strlen',k) if type(l)=='table' then \
-           if f(l.err,'WRONGTYPE',1,true) then l=c('zrange',k,0,0)[1] and 1 or 0 \
-           elseif f(l.err,' key',1,true) then l=0 else return -1 end end \
+           for _,k in ipairs(r[2]) do if k~='' and #k<=1024 and f(k,'shearline:',1,true)~=1 \
+           and (not d or d('type',k)) then local t=c('type',k) local l=t.ok=='zset' and 1 or t.err and t or 0 \
+           if t.ok=='string' then l=c('strlen',k) end if type(l)=='table' then \
+           if f(l.err,'[^r] key') then d,l=redis.acl_check_cmd,0 \
+           elseif f(l.err,'[s\\'] command') then return t.ok and -1 or -2 else return l end end \
            if l>0 and l<85 then b=b+#k+16 \
            for i=1,#k+1,192 do o[#o+1]=string.sub(k,i,i+191) end end end end \
            n=(n-n%8)/8 until b<6e4 or n<1 return {0,o,r[1]}",
-    sha1: "f2052c06381deecff3155d32796b8f6e17dc36ea",
+    sha1: "980706c74fe71fdb8f4ce8b52ca572ff016c3afe",
 };
