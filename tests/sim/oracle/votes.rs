@@ -289,7 +289,10 @@ impl World {
         let cells = self.oracle.ledger.cells(id).iter();
         let entries = cells.map(|cell| cell.asked(verb));
         let process = self.clients[client].process;
-        let asked = entries.filter(|entry| entry.answers(process, call.since));
+        // A transaction of the last extension may have gone on after its end, to a node that is lost since.
+        let asked = entries.filter(|entry| {
+            entry.answers(process, call.since) && (verb != Verb::Keep || entry.is_read())
+        });
         let Some(sent) = asked.map(|entry| entry.sent).min() else {
             return; // Then no node has voted.
         };
