@@ -155,8 +155,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    // Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing. This function is
-    // inlined into the loop over the nodes of an attempt. The other callers run rarely: they send the token again to a
+    /// Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing.
+    // Inlined into the loop over the nodes of an attempt. The other callers run rarely: they send the token again to a
     // node that has lost the key.
     #[inline(always)]
     pub(crate) fn take(
