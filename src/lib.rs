@@ -180,6 +180,10 @@ mod clock;
 mod driver;
 #[cfg(feature = "std")]
 mod local;
+#[cfg(feature = "std")]
+mod process;
+#[cfg(feature = "std")]
+mod seed;
 #[cfg(feature = "serde")]
 mod serialized;
 #[cfg(feature = "std")]

@@ -63,8 +63,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::thread;
 
-use rustix::process::{Pid, getpid};
-
 use crate::calls;
 use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
@@ -74,7 +72,9 @@ use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{ExtendError, LockError, UnlockError};
+use crate::process::Process;
 use crate::quorum::Lock;
+use crate::seed;
 use crate::trace::Tracer;
 
 pub use error::BuildError;
@@ -123,7 +123,7 @@ pub(crate) use wire::Wire;
 pub struct Driver {
     inner: Loop,
     standing: Standing,
-    process: Pid,
+    process: Process,
     shutdown_timeout: Duration,
     tracer: Tracer,
 }
@@ -170,14 +170,14 @@ impl Driver {
     /// Returns an error if the operating system provides no descriptor or no random bytes. If a file for TLS is
     /// unusable, the error contains a [`ConfigError`](crate::ConfigError). An unreachable node is not an error.
     pub fn new(config: &Config) -> io::Result<Self> {
-        Self::seeded(config, poller::fresh_seed()?)
+        Self::seeded(config, seed::fresh()?)
     }
 
     fn seeded(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
         Ok(Self {
             inner: Loop::new(config, seed)?,
             standing: Standing::Open,
-            process: getpid(),
+            process: Process::current()?,
             shutdown_timeout: config.shutdown_timeout(),
             tracer: Tracer::new(config),
         })
@@ -247,7 +247,7 @@ impl Driver {
     #[must_use]
     pub fn waker(&self) -> Waker {
         let waker = Arc::clone(self.inner.wire.waker());
-        let process = self.process;
+        let process = self.process.clone();
         Waker::from(Arc::new(waker::DriverWaker { waker, process }))
     }
 
@@ -539,7 +539,7 @@ impl Driver {
     }
 
     fn usable(&self) -> Result<(), Refusal> {
-        if getpid() != self.process {
+        if self.process.is_foreign() {
             return Err(Refusal::Forked);
         }
         match self.standing {

@@ -9,8 +9,6 @@ use std::io;
 
 use mio::event::Event;
 use mio::{Events, Poll, Registry, Token};
-use rand::TryRng;
-use rand::rngs::SysRng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::link::Ready;
@@ -26,13 +24,6 @@ pub(super) const WAKER: Token = Token(NODES_MAX);
 
 /// The token of the first node's probe.
 pub(super) const PROBES: usize = NODES_MAX + 1;
-
-/// Returns random bytes from the operating system.
-pub(crate) fn fresh_seed() -> io::Result<[u8; 32]> {
-    let mut seed = [0; 32];
-    SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
-    Ok(seed)
-}
 
 /// Returns the readiness that an event reports.
 pub(super) fn ready(event: &Event) -> Ready {

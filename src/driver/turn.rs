@@ -12,12 +12,13 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 use std::io;
 
-use super::poller::{Poller, fresh_seed};
+use super::poller::Poller;
 use super::ready::Readying;
 use super::wire::Wire;
 use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input};
+use crate::seed;
 use crate::time::Instant;
 use crate::trace;
 
@@ -57,7 +58,7 @@ impl Loop {
 
     /// Connects and waits as [`Driver::wait_until_ready`](super::Driver) does. Returns the parts of a shared handle.
     pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Wire, Poller)> {
-        let mut this = Self::new(config, fresh_seed()?)?;
+        let mut this = Self::new(config, seed::fresh()?)?;
         this.wait_until_ready()?;
         Ok((this.engine, this.wire, this.poller))
     }

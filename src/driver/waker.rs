@@ -3,12 +3,12 @@
 use alloc::sync::Arc;
 use alloc::task::Wake;
 
-use rustix::process::{Pid, getpid};
+use crate::process::Process;
 
 /// The waker of a driver. In a forked child, the waker does nothing.
 pub(super) struct DriverWaker {
     pub(super) waker: Arc<mio::Waker>,
-    pub(super) process: Pid,
+    pub(super) process: Process,
 }
 
 impl Wake for DriverWaker {
@@ -17,7 +17,7 @@ impl Wake for DriverWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if getpid() == self.process {
+        if !self.process.is_foreign() {
             // The write cannot fail, because the eventfd is open.
             let _ = self.waker.wake();
         }

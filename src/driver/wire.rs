@@ -26,13 +26,14 @@ use mio::{Registry, Token, Waker};
 
 use super::inbox::{Inbox, empty};
 use super::link::{Link, Ready};
-use super::poller::{PROBES, Poller, Readiness, WAKER, fresh_seed};
+use super::poller::{PROBES, Poller, Readiness, WAKER};
 use super::probe::Probe;
 use super::socket::Tools;
 use super::tls;
 use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
+use crate::seed;
 
 /// The maximum number of bytes of one read. A reply to a `SET` has five bytes, so the buffer has room for thousands of
 /// replies.
@@ -265,7 +266,7 @@ impl Wire {
                 Order::Connect => {
                     // A new seed for each connection makes the tokens of a copied process differ from those of the
                     // original.
-                    if let Ok(seed) = fresh_seed() {
+                    if let Ok(seed) = seed::fresh() {
                         tools.inbox.seed = Some(seed);
                     }
                     node.link.open(&mut tools);

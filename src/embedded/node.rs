@@ -12,10 +12,9 @@ use core::fmt;
 use core::time::Duration;
 
 use mio::{Poll, Waker};
-use rand::TryRng;
-use rand::rngs::SysRng;
 
 use crate::clock;
+use crate::seed;
 
 use super::serve::{self, Server, Shared};
 use super::store::{Memory, Store};
@@ -90,7 +89,7 @@ impl EmbeddedNode {
     ///
     /// Returns an error if the system provides no socket or no random bytes.
     pub fn restart(&self, memory: Memory) -> io::Result<()> {
-        let seed = seed()?;
+        let seed = u64::from_ne_bytes(seed::fresh()?);
         self.order(|server| server.restart(seed, memory))
     }
 
@@ -167,7 +166,7 @@ impl EmbeddedNode {
     ///
     /// Returns the same errors as [`spawn`](Self::spawn).
     pub fn spawn_with(prepare: impl FnOnce(&mut Store)) -> io::Result<Self> {
-        let mut store = Store::new(seed()?, clock::now());
+        let mut store = Store::new(u64::from_ne_bytes(seed::fresh()?), clock::now());
         store.set_up_before(A_DAY);
         prepare(&mut store);
         let poll = Poll::new()?;
@@ -223,10 +222,6 @@ impl fmt::Debug for EmbeddedNode {
             .field("address", &self.address)
             .finish_non_exhaustive()
     }
-}
-
-fn seed() -> io::Result<u64> {
-    SysRng.try_next_u64().map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -9,14 +9,13 @@ use core::task::{Context, Poll, Waker};
 use std::io;
 use std::thread::JoinHandle;
 
-use rustix::process::{Pid, getpid};
-
 use super::io_thread::{run, spawn};
 use super::monitor::Monitor;
 use super::tenure::wake;
 use super::{Handle, Redlock, Shared};
 use crate::config::{Builder, Config};
 use crate::driver::{BuildError, Loop, Refusal};
+use crate::process::Process;
 
 pub(super) type Building = Pin<Box<dyn Future<Output = Result<Redlock, BuildError>> + Send + Sync>>;
 
@@ -71,7 +70,7 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
 struct Waiting {
     site: Arc<Site>,
     io_thread: Option<JoinHandle<()>>,
-    process: Pid,
+    process: Process,
 }
 
 /// The place where the I/O thread puts its result.
@@ -104,12 +103,12 @@ impl Waiting {
         Ok(Self {
             site,
             io_thread: Some(io_thread),
-            process: getpid(),
+            process: Process::current()?,
         })
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Arc<Shared>, BuildError>> {
-        if getpid() != self.process {
+        if self.process.is_foreign() {
             // A thread of the parent may have held the mutex of `site` at the fork, so the child never locks this
             // mutex.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
@@ -120,7 +119,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if getpid() != self.process {
+        if self.process.is_foreign() {
             // The I/O thread does not exist in a forked child, so it can be neither joined nor detached.
             mem::forget(self.io_thread.take());
             return;

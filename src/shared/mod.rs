@@ -144,7 +144,6 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use mio::{Registry, Waker};
-use rustix::process::{Pid, getpid};
 
 use self::call::Call;
 use self::ending::EndStage;
@@ -156,6 +155,7 @@ use self::state::Core;
 use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Poller, Refusal, Reporter, Wire};
 use crate::engine::{Engine, distant_timeout, usual_timeout};
+use crate::process::Process;
 use crate::time::nanos;
 use crate::trace::Tracer;
 
@@ -186,7 +186,7 @@ struct Handle {
 #[derive(Debug)]
 struct Shared {
     /// The process that created the handle.
-    process: Pid,
+    process: Process,
     /// The engine and its callers. A thread waits on this monitor if its drop must not return before the release is
     /// written.
     core: Monitor<Core>,
@@ -231,7 +231,7 @@ impl Shared {
         let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(wire.waker()));
         let distant = nanos(distant_timeout(engine.nodes().iter()));
         Ok(Self {
-            process: getpid(),
+            process: Process::current()?,
             core: Monitor::new(Core::new(engine, wire, poller)),
             notes: Notes::default(),
             relay: Relay::default(),
@@ -281,7 +281,7 @@ impl Shared {
     /// Returns `true` in a forked child. A child must not wait for the mutexes, because threads of the parent may have
     /// held them at the fork.
     fn is_foreign(&self) -> bool {
-        getpid() != self.process
+        self.process.is_foreign()
     }
 
     /// Refuses a call in a forked child.

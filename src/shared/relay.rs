@@ -64,11 +64,8 @@ impl Relay {
     }
 
     /// Wakes all tasks except the task that is being `polled`. Several threads may call this function at the same time.
-    /// In a forked child, wakes no task, because the tasks belong to executors of the parent.
-    pub(super) fn wake_tasks(&self, polled: &Waker, is_foreign: impl FnOnce() -> bool) {
-        if !self.is_laden.load(Ordering::Relaxed) || is_foreign() {
-            return;
-        }
+    /// Must not be called in a forked child, because the tasks belong to executors of the parent.
+    pub(super) fn wake_tasks(&self, polled: &Waker) {
         while self.is_laden.load(Ordering::Relaxed) {
             let other = |task: &Waker| !task.will_wake(polled);
             let next = self.with_rest(|rest| {

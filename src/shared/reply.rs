@@ -7,6 +7,7 @@ use core::task::{Context, Poll};
 
 use super::Redlock;
 use super::slot::{Outcome, Slot};
+use crate::driver::Refusal;
 
 /// The outcome of an operation of a task. Dropping the reply before it completes cancels the operation.
 #[derive(Debug)]
@@ -14,8 +15,6 @@ pub(super) struct Reply {
     redlock: Redlock,
     pub(super) slot: Arc<Slot>,
     is_done: bool,
-    /// `true` until the first poll. The first poll follows immediately, so it need not check for a forked child again.
-    is_new: bool,
 }
 
 impl Reply {
@@ -25,7 +24,6 @@ impl Reply {
             redlock,
             slot,
             is_done: false,
-            is_new: true,
         }
     }
 }
@@ -35,16 +33,12 @@ impl Future for Reply {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let shared = self.redlock.shared();
-        let woken = match self.is_new {
-            true => None,
-            false => self.slot.poll_again(|| shared.is_foreign()),
-        };
-        let polled = woken.map_or_else(|| self.slot.poll(context.waker()), Poll::Ready);
-        self.is_new = false;
+        if shared.is_foreign() {
+            return Poll::Ready(Err(Refusal::Forked));
+        }
+        let polled = self.slot.poll(context.waker());
+        shared.relay.wake_tasks(context.waker());
         self.is_done = polled.is_ready();
-        let shared = self.redlock.shared();
-        let is_foreign = || shared.is_foreign();
-        shared.relay.wake_tasks(context.waker(), is_foreign);
         polled
     }
 }

@@ -13,14 +13,13 @@ use core::time::Duration;
 use std::task::Wake;
 use std::thread::{self, Thread};
 
-use rustix::process::{Pid, getpid};
-
 use super::Shared;
 use super::callers::alert;
 use super::slot::Slot;
 use super::tenure::over_by;
 use crate::clock;
 use crate::entry::Entry;
+use crate::process::Process;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -37,7 +36,7 @@ pub(super) struct Signal {
     entry: Entry,
     lock: LockId,
     shared: Weak<Shared>,
-    process: Pid,
+    process: Process,
     early: Duration,
     /// The number under which the slot keeps the waker.
     place: Option<u64>,
@@ -52,7 +51,7 @@ impl Signal {
             entry: lock.entry().clone(),
             lock: lock.id(),
             shared: Arc::downgrade(shared),
-            process: shared.process,
+            process: shared.process.clone(),
             early,
             place: None,
             blocks: false,
@@ -91,7 +90,7 @@ impl Signal {
 
     /// Returns `true` in a forked child, where the mutex of the slot may never be unlocked.
     fn is_foreign(&self) -> bool {
-        getpid() != self.process
+        self.process.is_foreign()
     }
 
     fn forget(&mut self) {
@@ -131,6 +130,7 @@ impl Clone for Signal {
             slot: Arc::clone(&self.slot),
             entry: self.entry.clone(),
             shared: Weak::clone(&self.shared),
+            process: self.process.clone(),
             place: None,
             ..*self
         }

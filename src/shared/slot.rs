@@ -160,25 +160,6 @@ impl Slot {
         }
     }
 
-    /// Takes the outcome, if it was delivered. In a forked child, returns a refusal.
-    ///
-    /// A check for a fork is a system call. A confirmed release needs no check, because the lock is released for the
-    /// parent and for the child. All other outcomes need the check first. The check also comes before a wait for the
-    /// mutex, because a forked child would wait forever for a mutex that was locked at the fork.
-    pub(super) fn poll_again(&self, is_foreign: impl FnOnce() -> bool) -> Option<Outcome> {
-        let state = self.state.try_lock();
-        let stage = state.as_ref().map(|state| &state.stage);
-        let is_released = matches!(
-            stage,
-            Some(Stage::Decided(Ok(Event::Released { result: Ok(_), .. })))
-        );
-        if !is_released && is_foreign() {
-            return Some(Err(Refusal::Forked));
-        }
-        let mut state = state.unwrap_or_else(|| self.state.lock());
-        state.stage.take_outcome()
-    }
-
     /// Returns the outcome. If there is no outcome yet, stores `waker`, which replaces an earlier waker and is called
     /// when the outcome is delivered.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
@@ -197,66 +178,5 @@ impl Slot {
     pub(super) fn abandon(&self) -> (Option<Outcome>, Option<Waker>) {
         let mut state = self.state.lock();
         (state.stage.take_outcome(), state.task.take())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::{LockError, Released, UnlockError};
-    use alloc::format;
-
-    const ROUND: RoundId = RoundId::NONE;
-
-    fn released(result: Result<Released, UnlockError>) -> Stage {
-        Stage::Decided(Ok(Event::Released {
-            round: ROUND,
-            result,
-        }))
-    }
-
-    fn acquired() -> Stage {
-        let result = Err(LockError::Saturated);
-        Stage::Decided(Ok(Event::Acquired {
-            round: ROUND,
-            result,
-        }))
-    }
-
-    /// In a forked child, only a confirmed release returns its outcome.
-    #[test]
-    fn a_task_that_is_polled_again_gets_the_outcome_unless_the_process_is_a_child() {
-        const FORKED: &str = "Some(Err(Forked))";
-        let unconfirmed = || released(Err(UnlockError::Closed));
-        let confirmed = || released(Ok(Released { deleted: 2 }));
-        let closed = || Stage::Decided(Err(Refusal::Closed));
-        let stages = [
-            ([Stage::None, Stage::None], ["None", FORKED]),
-            ([Stage::Open(ROUND), Stage::Open(ROUND)], ["None", FORKED]),
-            ([acquired(), acquired()], ["Acquired", FORKED]),
-            ([unconfirmed(), unconfirmed()], ["Released", FORKED]),
-            ([closed(), closed()], ["Closed", FORKED]),
-            ([confirmed(), confirmed()], ["Released", "Released"]),
-        ];
-        for (stages, expected) in stages {
-            for (is_child, (stage, expected)) in [false, true]
-                .into_iter()
-                .zip(stages.into_iter().zip(expected))
-            {
-                let slot = Slot::default();
-                slot.state.lock().stage = stage;
-                let polled = format!("{:?}", slot.poll_again(|| is_child));
-                assert!(polled.contains(expected), "{is_child}: {polled}");
-            }
-        }
-    }
-
-    /// The thread that has locked the slot does not exist in the child, so the child must not wait for it.
-    #[test]
-    fn a_child_does_not_wait_for_a_locked_slot() {
-        let slot = Slot::default();
-        let _locked = slot.state.lock();
-        let polled = slot.poll_again(|| true);
-        assert!(matches!(polled, Some(Err(Refusal::Forked))));
     }
 }

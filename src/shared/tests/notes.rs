@@ -142,16 +142,14 @@ fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
     let counts = || Arc::new(Counts(AtomicUsize::new(0)));
     let (relay, all, polled) = (Relay::default(), counts(), counts());
     let woken = || [&all, &polled].map(|counts| counts.0.load(Ordering::SeqCst));
-    for end in [Relay::run, |relay: &Relay| {
-        relay.wake_tasks(Waker::noop(), || false)
-    }] {
+    for end in [Relay::run, |relay: &Relay| relay.wake_tasks(Waker::noop())] {
         let [before, polled_before] = woken();
         let own = Waker::from(Arc::clone(&polled));
         let mut tasks = alloc::vec![Waker::from(Arc::clone(&all)); 20];
         tasks.insert(7, own.clone());
         relay.start(&mut tasks);
         assert_eq!((woken()[0] - before, tasks.len()), (1, 0));
-        relay.wake_tasks(&own, || false);
+        relay.wake_tasks(&own);
         // The task that is polled at this moment is not woken.
         assert_eq!(woken(), [before + 20, polled_before]);
         end(&relay);

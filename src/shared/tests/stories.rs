@@ -42,6 +42,21 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
     world.assert_empty();
 }
 
+/// The child has a copy of the outcome, but only the parent holds the lock.
+#[test]
+fn a_forked_child_does_not_get_the_lock_of_its_parent() {
+    let (world, redlock) = World::start();
+    let mut future = Box::pin(redlock.lock_async("a", LONG));
+    world.pause();
+    assert!(poll_once(&mut future).is_pending());
+    world.resume();
+    eventually("it is granted", || world.copies("a") == 3);
+    redlock.shared().process.pretend(true);
+    let polled = poll_once(&mut future);
+    redlock.shared().process.pretend(false);
+    assert_matches!(polled, Poll::Ready(Err(LockError::Forked)));
+}
+
 /// The attempt won in time, but the caller fetched the lock too late. (If the machine was too slow to see that it had
 /// won, the test tries again.)
 #[test]
