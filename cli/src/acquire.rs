@@ -27,9 +27,9 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time begins when the command starts. Even if TIME is shorter, the command waits for silent nodes for one
-    /// --connect-timeout. If only an operator can solve the problem, such as a wrong password, the command does not
-    /// wait. This option has the alias --timeout.
+    /// The time begins when the command starts. Even if TIME is shorter, the command waits one --connect-timeout for
+    /// silent nodes. If only an operator can solve the problem, such as a wrong password, the command does not wait.
+    /// This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 

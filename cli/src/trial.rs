@@ -165,7 +165,7 @@ impl Trial {
     }
 
     /// Returns `true` if the node must be repaired before it gives fencing tokens. If enough other nodes give tokens,
-    /// they may repair it.
+    /// they may repair the node.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(self.lock, Verdict::NoFloor)
     }

@@ -20,7 +20,7 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// The time at which the latest worker's lock expires, in nanoseconds.
+    /// The expiry of the lock of the worker that entered last, in nanoseconds.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }

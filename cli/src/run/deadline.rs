@@ -41,8 +41,8 @@ pub(super) fn margin(ttl: Duration) -> Duration {
 }
 
 /// Returns the time at which the supervisor itself kills all processes. The watchdog kills the processes at `until`, or
-/// when the supervisor reports a loss. If the watchdog fails to do so, the supervisor kills the processes a little
-/// later. `lost` is the time at which the supervisor noticed a loss.
+/// when the supervisor reports a loss. If the watchdog fails, the supervisor kills the processes a little later. `lost`
+/// is the time at which the supervisor noticed a loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
