@@ -27,7 +27,7 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time begins when the command starts. Even with a shorter time, the command waits one --connect-timeout for
+    /// The time begins when the command starts. Even if TIME is shorter, the command waits one --connect-timeout for
     /// silent nodes. If only an operator can solve the problem, such as a wrong password, the command does not wait.
     /// This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
@@ -60,8 +60,9 @@ pub(crate) struct Acquire {
     /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
     /// each write, and with each read on which a write depends. The store remembers the largest token that it has seen,
     /// and refuses smaller tokens. So a holder that was paused until its lock expired cannot do harm. Requires nodes
-    /// that support scripts and have a counter floor. With --trust, new nodes get a counter floor. If a node has lost
-    /// its counter floor in a restart, a program that runs for longer than --max-ttl restores it from the other nodes.
+    /// that support scripts and have a counter floor. With --trust, new nodes get a counter floor. If a restarted node
+    /// has lost its counter floor, a program that runs for longer than --max-ttl restores the floor from the other
+    /// nodes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
@@ -86,8 +87,8 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// Sets the owner and the lock delay. The default owner names this host and `process`, the process that works under
-    /// the lock.
+    /// Sets the owner and the lock delay. The default owner consists of the host name and `process`, the id of the
+    /// process that works under the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = self.owner.clone().map(OsString::into_vec);
         let owner = owner.unwrap_or_else(|| host_and(process));

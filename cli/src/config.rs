@@ -30,7 +30,7 @@ pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, group, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
-/// The key for a list of URLs, which `--node` also takes.
+/// The key for the URLs of the nodes, which sets `--node`.
 const NODES: &str = "nodes";
 
 /// The key for the path of the password file. A relative path is relative to the folder of the configuration file.
@@ -45,8 +45,8 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. Asks `command`, because in an optimised build `ArgMatches` does not
-/// show which options exist.
+/// Returns `true` if the command has this option. Searches `command`, because in an optimised build `ArgMatches` does
+/// not show which options exist.
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()

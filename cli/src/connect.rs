@@ -28,10 +28,9 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The default for `--max-ttl`, if no marker contains a ttl.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl that a handle declares if it only reads the markers. If this handle finds a restarted node, the node
-/// computes the barrier for this ttl, and then scales the barrier up to the ttl in the marker. Scaling also multiplies
-/// the constant part of the drift, so the scaled barrier is slightly too long. With a shorter ttl here, the factor
-/// would be larger, and the barrier even longer.
+/// The `max_ttl` of a handle that only reads the markers. A restarted node computes its barrier for this ttl, and
+/// scales the barrier up to the ttl in its marker. Scaling makes the barrier slightly too long, because it also
+/// multiplies the constant part of the allowed drift. A shorter ttl here would make the barrier even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest wait for silent nodes at the end of a command.
@@ -151,10 +150,10 @@ pub(crate) struct Connect {
     /// Lets new nodes vote immediately.
     ///
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
-    /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
-    /// the option applies to all clients, because the nodes store that they are trusted. The option also sets the
-    /// counter floor of the nodes, the smallest fencing token that they give to any client. The floor is the current
-    /// time in microseconds, plus one second. All older tokens are smaller, unless a clock was set back.
+    /// installed the nodes. The command trusts the nodes that it can connect to when it starts. With --guard strict,
+    /// the option applies to all clients, because the nodes store the trust. The option also sets the counter floor of
+    /// the nodes, the smallest fencing token that they give to any client. The floor is the current time in
+    /// microseconds, plus one second. All older tokens are smaller, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -179,8 +178,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// Returns one builder for each node, without a restart guard. A single node grants a lock of these builders, so no
-    /// program may rely on the lock.
+    /// Returns one builder for each node, without a restart guard. With such a builder, a single node grants the lock,
+    /// so no program may rely on it.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.
@@ -257,7 +256,7 @@ impl Nodes {
         Err(Failure::new(Status::Configuration, what))
     }
 
-    /// If the user gave no `--max-ttl`, sets the longest ttl of any client to the longest ttl that a marker contains.
+    /// With `--guard strict` but without `--max-ttl`, sets `max_ttl` to the longest ttl in the markers.
     ///
     /// A client with a longer ttl than a marker raises the ttl in the marker, and then no client gets a lock until that
     /// ttl has passed. So this function reads the markers with a handle that has a very short ttl. The function waits
@@ -403,8 +402,8 @@ mod tests {
         nodes: Nodes,
     }
 
-    /// The value of `--node` is a list, and a user may repeat the option. The command refuses a comma in a password,
-    /// and the error shows no part of the URL.
+    /// `--node` takes a list of URLs, and may be given more than once. The command refuses a comma in a password, and
+    /// the error shows no part of the URL.
     #[test]
     fn nodes_are_lists() {
         let urls = |lists: &[&str]| {

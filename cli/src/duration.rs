@@ -55,7 +55,7 @@ fn millis(number: &str, unit: u64) -> Option<u64> {
     scaled.is_multiple_of(scale).then_some(scaled / scale)
 }
 
-/// Writes a span for a person: rounded down, and with at most two units.
+/// Formats a span for people, rounded down and with at most two units.
 pub(crate) fn shown(span: Duration) -> String {
     let millis = span.as_millis();
     match millis {

@@ -1,4 +1,4 @@
-//! Explains why a command fails: one line for a person, and the exit status.
+//! The failure of a command: one line for a person, and the exit status.
 //!
 //! The line is the long form of the library's error, but names options instead of functions. This module assigns one
 //! exit status to each kind of error.
@@ -74,7 +74,7 @@ impl Failure {
     }
 }
 
-/// Texts of the library, mostly names of functions, and the texts that replace them in the command.
+/// Words in the library's messages, mostly names of functions, and the words that the command prints instead.
 const WORDS: &str = "\
 `without_scripts` => `--without-scripts`
 `Builder::max_ttl` => `--max-ttl`
@@ -108,7 +108,7 @@ pub(crate) fn in_words(text: impl fmt::Display) -> String {
     })
 }
 
-/// Returns the status of an operation if too few nodes answered.
+/// Returns the status for an operation that failed because too few nodes answered.
 pub(crate) fn no_quorum(report: &Report) -> Status {
     match report.needs_operator() {
         true => Status::Configuration,

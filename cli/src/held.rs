@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_micros(500);
 pub(crate) struct Held {
     /// Line that `lock` or `extend` printed [default: stdin].
     ///
-    /// A fencing token may follow the lock. With the argument -, the command reads the lock from stdin.
+    /// The line may contain a fencing token after the lock. With the argument -, the command reads the lock from stdin.
     lock: Option<String>,
 
     #[command(flatten)]
@@ -59,8 +59,8 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. If a node does not have the lock's key, the user may have given
-/// the wrong nodes, so the message also names this cause.
+/// Converts the error of an extension or a release to a [`Failure`]. If a node does not have the lock's key, the user
+/// may have given the wrong nodes, so the message also names this cause.
 pub(crate) fn lost<E: fmt::Display + Into<Failure>>(
     error: E,
     report: fn(&E) -> Option<&Report>,

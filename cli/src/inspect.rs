@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// Commands that inspect a lock have no `--trust`. So if nodes may have forgotten locks, the message suggests
+/// Converts the error of a command that inspects locks. Such commands have no `--trust`, so the message suggests
 /// `--guard off` instead.
 pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();

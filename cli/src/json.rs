@@ -1,7 +1,7 @@
 //! The output of `--json`: one object on one line, with a version.
 //!
-//! Every object for a program begins with `"version"` and `"command"`. New fields may appear without a new version.
-//! Removing a field or changing its meaning requires a new version.
+//! Every JSON object that a command prints begins with `"version"` and `"command"`. New fields may appear without a new
+//! version. Removing a field or changing its meaning requires a new version.
 //!
 //! Times are whole milliseconds in fields whose names end in `_ms`. Bytes that are not UTF-8 are written as hexadecimal
 //! digits, in a field whose name ends in `_hex` ([`named`]).
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::output::without_controls;
 
-/// The version of all objects.
+/// The version of the JSON format.
 const VERSION: u64 = 1;
 
 /// Returns the object that `command` prints. The object begins with `version` and `command`, followed by the fields of

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: Format,
 
-    /// Beginning of the names [default: any].
+    /// Prefix of the names [default: any].
     prefix: Option<OsString>,
 
     #[command(flatten)]
@@ -76,8 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(status)
 }
 
-/// Inspects all these locks at the same time. If the system starts no more threads, inspects the others one after the
-/// other.
+/// Inspects all these locks at the same time. If the system cannot start another thread, inspects the remaining locks
+/// one after the other.
 fn inspect_each(redlock: &Redlock, names: &[&[u8]]) -> Vec<Result<Inspection, OperatorError>> {
     thread::scope(|scope| {
         let inspect = |name| {
@@ -97,7 +97,7 @@ fn inspect_each(redlock: &Redlock, names: &[&[u8]]) -> Vec<Result<Inspection, Op
 }
 
 /// Prints for each incomplete list why it is incomplete. Fails if a majority of the lists is incomplete, because a held
-/// lock may then be in no list.
+/// lock may then be missing from all lists.
 fn complete(
     redlock: &Redlock,
     lists: impl Iterator<Item = Option<NodeOutcome>>,

@@ -55,7 +55,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
 #[derive(Debug)]
 pub(crate) enum Reader {
     Person,
-    /// A program that reads the JSON object of the command with this name.
+    /// A program that reads the JSON output of this command.
     Program(String),
     /// A monitor that runs the command as a plugin.
     Monitor,
@@ -107,11 +107,11 @@ fn command(words: &[OsString]) -> Option<String> {
     Some(typed.to_owned())
 }
 
-/// The first digits in the text of every lock.
+/// The text of every lock begins with these digits.
 const LOCK: &str = "53484c4b";
 
-/// Hides secrets that the message would repeat. An argument may be a URL with a password, or the text of a lock, with
-/// which anyone can release the lock.
+/// Hides secrets that the message would repeat. An argument may be a URL with a password, or the text of a lock. Anyone
+/// who knows that text can release the lock.
 fn hide_credentials(error: &mut clap::Error) {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),

@@ -57,9 +57,9 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// Shows which nodes would vote for a lock, or why not.
 ///
 /// The command connects like a new program, so a node that has been up for less than --max-ttl does not vote yet.
-/// Programs that connected earlier may already count the vote of that node; their `Redlock::nodes` shows this.
-/// With --guard strict, the command also shows the barrier of each node and the longest ttl in its marker. Like any
-/// client, the command writes a marker to a node that has no marker.
+/// Programs that connected earlier may already count the vote of that node. To see this, call `Redlock::nodes` in such
+/// a program. With --guard strict, the command also shows the barrier of each node and the longest ttl in its marker.
+/// Like any client, the command writes a marker to a node that has no marker.
 ///
 /// The command also takes, extends and releases a lock on each node separately. The output shows what the user of the
 /// node may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the
@@ -67,7 +67,7 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// is lock:try:HOST:PID.
 ///
 /// With --fenced, the command takes a lock with a fencing token. If a node gives no token, the output says that the
-/// node would not vote. A node that has lost its counter floor then records that it needs repair. With --shared, the
+/// node would not vote. If a node has lost its counter floor, it also records that it needs repair. With --shared, the
 /// lock is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -100,7 +100,7 @@ pub(crate) struct Args {
     nodes: Nodes,
 }
 
-/// Shows by its exit status if clients can take locks.
+/// Reports in the exit status whether clients can take locks.
 ///
 /// Like `nodes`, the command takes and releases a lock on each node separately, because a node that answers may still
 /// refuse to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes at most
@@ -153,7 +153,7 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// The smallest possible number of counters, and why there may be more. `None` if the user did not ask for the
+    /// A lower bound for the number of counters, and why there may be more. `None` if the user did not ask for the
     /// counters.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
@@ -301,13 +301,13 @@ impl Node {
             || is_nearly_full(&self.status)
     }
 
-    /// Returns `true` if the node serves clients, even if its answers do not count yet.
+    /// Returns `true` if the node votes or is in quarantine.
     fn counts_or_waits(&self) -> bool {
         let state = self.status.state;
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Describes the node in words, after the command has tried this lock.
+    /// Describes the node and the result of the trial with `lock`.
     fn described(&self, lock: &Lock) -> String {
         let vote = match self.would_vote() {
             true => painted(GOOD, "would vote"),

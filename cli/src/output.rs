@@ -1,5 +1,4 @@
-//! The output of a command on stdout. The output consists of lines for a person, or of one object for a program
-//! (`--json`).
+//! The output of a command on stdout. A person gets lines of text, and a program gets one object (`--json`).
 //!
 //! Lines are wrapped between words at 80 columns, even in a pipe. Only `watch` does not wrap its lines. No line
 //! contains a control character or an invisible character. By default only terminals get colours. `NO_COLOR`,
@@ -28,7 +27,7 @@ pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 /// The style of a note, which does not report a failure.
 pub(crate) const NOTE: Style = Style::new().bold();
 
-/// Returns `text` in a style. The printing functions remove the colours if the output does not show them.
+/// Returns `text` in a style. The printing functions remove the style if the output has no colours.
 pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -70,7 +69,7 @@ pub(crate) fn complain(style: Style, text: impl fmt::Display) {
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the failure of a write to stdout. The failure is quiet if the reader has closed the pipe.
+/// Returns the failure for a write error on stdout. The failure is quiet if the reader has closed the pipe.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     Failure {
         quiet: error.kind() == io::ErrorKind::BrokenPipe,
@@ -78,7 +77,7 @@ pub(crate) fn unwritten(error: io::Error) -> Failure {
     }
 }
 
-/// Returns the failure of a read from stdin.
+/// Returns the failure for a read error on stdin.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
 }
@@ -98,7 +97,7 @@ pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns `label` and then `text`. The text is wrapped between words, and all lines after the first are indented.
+/// Returns `label` followed by `text`. The text is wrapped between words, and all lines after the first are indented.
 pub(crate) fn item(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
 }
@@ -121,8 +120,8 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Returns `true` for a control character or an invisible format character. A terminal would obey such a character,
-/// which could hide a line or change the order of its letters.
+/// Returns `true` for a control character or an invisible format character. On a terminal, such a character could hide
+/// a line or change the order of its letters.
 fn is_obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -151,7 +150,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     }
 }
 
-/// Returns the names of locks as messages show them.
+/// Formats the names of locks for a message.
 pub(crate) fn listed(names: &[&[u8]]) -> String {
     let names: Vec<String> = names.iter().map(|name| printable(name)).collect();
     names.join(", ")

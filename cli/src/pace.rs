@@ -50,7 +50,7 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
 }
 
 /// Returns the time until a node in quarantine votes and stores the locks that clients extend. The node gets these
-/// locks a moment after its quarantine ends, so the returned time is longer than `left`.
+/// locks shortly after its quarantine ends, so the function adds at least two seconds to `left`.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
@@ -85,7 +85,8 @@ fn quarantined(node: &NodeStatus) -> String {
 /// Warns about nodes that do not vote while a long command runs.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Whether to report every node that does not vote, and not only a node that has voted and is now in quarantine.
+    /// Whether to report every node that does not vote. If `false`, only nodes that have voted and are now in
+    /// quarantine are reported.
     is_verbose: bool,
     /// For each node, whether to report its next fault, and whether to report its next quarantine. After a report, the
     /// value is `false` until the node votes again.
@@ -99,8 +100,8 @@ impl Pace {
     }
 
     /// Writes a line for each node that has stopped voting since the last call. With `--verbose`, the first call also
-    /// reports nodes that have never voted, and later calls write a line for each reported node that votes again. `run`
-    /// calls this function repeatedly while its command runs.
+    /// reports nodes that have never voted. Later calls also write a line if a reported node votes again. `run` calls
+    /// this function repeatedly while its command runs.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);

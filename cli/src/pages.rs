@@ -138,7 +138,7 @@ fn files() -> String {
     )
 }
 
-/// Writes a section of rows. The text of each row is indented.
+/// Writes a section with an entry for each row: a bold term, and an indented text.
 fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".SH {title}")?;
     for (first, text) in rows {

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// Returns a line about a node that leaves another group. Returns `None` if the node's group is the same or unknown.
+/// Returns a line that says which group the node leaves. Returns `None` if its group does not change or is unknown.
 fn leaving(node: &NodeStatus) -> Option<String> {
     let NodeState::Unusable(Unusable::OtherGroup {
         nodes: all @ 1.., ..

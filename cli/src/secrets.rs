@@ -67,8 +67,8 @@ impl Login {
 
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise that
-/// text could be the rest of a password that contains the comma. A part of a password must never be used as a host.
+/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Any other text
+/// could be the rest of a password with a comma. A part of a password must never be used as a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -78,7 +78,8 @@ fn cut(list: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the URLs in these lists, or none if there is only an empty list. `from` names the source of the lists.
+/// Returns the URLs in these lists. A single empty list means no URLs. Errors begin with `from`, the source of the
+/// lists.
 ///
 /// Refuses an empty entry, because it may come from an unset variable. If the command left out a node, a smaller
 /// majority would be enough for a lock.
@@ -96,7 +97,7 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
     }
 }
 
-/// Warns about a password file that every user can read. Refuses the file if `is_strict`.
+/// Warns about a password file that every user can read. If `is_strict` is set, refuses the file.
 ///
 /// The default is a warning, because a file that is mounted into a container has mode 0444, and a container has no
 /// other users.

@@ -91,7 +91,7 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     )
 }
 
-/// Terminates this process with a signal that terminates programs without a handler. Returns only if the signal did not
+/// Terminates this process with `signal`, whose default action must be to terminate. Returns only if the signal did not
 /// terminate the process.
 pub(crate) fn end_by(signal: i32) {
     // Turns off the core dump of this program, which would be useless. The command may have left its own core dump when

@@ -1,8 +1,8 @@
 //! Finds out which permissions the user has on each node. A trial takes a lock on a single node.
 //!
 //! Permissions depend on the name of the key, so the operator can give a name. Otherwise the trial makes up a name that
-//! no other program uses. A user who may not use this name may still have permissions for other names. The lock has a
-//! ttl of a few seconds, but the trial extends and releases it immediately.
+//! no other program uses. Even if the ACL forbids this name, it may permit other names. The lock has a ttl of a few
+//! seconds, but the trial extends and releases it immediately.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -62,11 +62,11 @@ impl Lock {
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator must permit or repair what the text names.
+    /// The text says what an operator must permit or repair.
     No(String),
     /// The node gives no fencing token until it is repaired.
     NoFloor,
-    /// The node would refuse this step to any client, for example because its memory is full.
+    /// The node would refuse this step for every client, for example because its memory is full.
     Refused(String),
     /// The trial was not possible.
     Unknown(String),
@@ -149,7 +149,7 @@ impl Trial {
         })
     }
 
-    /// Returns a trial whose `verdict` applies to both taking and extending a lock, without further facts.
+    /// Returns a trial with `verdict` for both taking and extending a lock, and no other results.
     fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),
@@ -164,8 +164,8 @@ impl Trial {
         matches!(self.lock, Verdict::No(_) | Verdict::NoFloor)
     }
 
-    /// Returns `true` if the node gives no fencing token until it is repaired. If enough other nodes give tokens, they
-    /// may repair the node.
+    /// Returns `true` if the node must be repaired before it gives fencing tokens. If enough other nodes give tokens,
+    /// they may repair the node.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(self.lock, Verdict::NoFloor)
     }
@@ -206,7 +206,7 @@ impl Trial {
         })
     }
 
-    /// Returns the trial in words, if the user can take a lock on the node.
+    /// Describes the result of the trial on a node that did not refuse the lock.
     pub(crate) fn text(&self, lock: &Lock) -> String {
         let name = match (lock.is_ours, lock.is_shared) {
             (false, _) => printable(&lock.name),
@@ -252,7 +252,8 @@ impl Verdict {
 }
 
 impl Lock {
-    /// Returns the verdict for the only node of this report, or for the error if the report has no node.
+    /// Returns the verdict for the only node of this report. If the report has no node, the verdict is `Unknown` with
+    /// the error.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
             return Verdict::Unknown(format!("{error:#}"));

@@ -2,7 +2,7 @@
 //!
 //! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, and writes a
 //! line to stderr. On a terminal, the command writes another line whenever the holder changes. If stderr is not a
-//! terminal, the command writes only the first holder, and what is wrong with the nodes.
+//! terminal, the command reports only the first holder, and problems of the nodes.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -29,7 +29,7 @@ const RARELY: Duration = Duration::from_secs(10);
 const FREE: &str =
     "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The reason for the wait while too few nodes answer. The command then asks the nodes again soon, even without a
+/// Why the command waits if too few nodes have answered. The command then asks the nodes again soon, even without a
 /// terminal.
 const FEW: &str = "too few nodes have answered";
 
@@ -37,8 +37,7 @@ const FEW: &str = "too few nodes have answered";
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
 /// If `talks` is set, prints why the nodes do not grant the lock on these names, and prints again when the reason
-/// changes. Without a terminal, prints only the first holder, and what is wrong with the nodes. The future never
-/// completes.
+/// changes. Without a terminal, reports only the first holder, and problems of the nodes. The future never completes.
 pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     let is_terminal = io::stderr().is_terminal();
     let (mut said, mut was_free, mut next) = (None, false, AGAIN);
@@ -117,7 +116,7 @@ fn refusal(nodes: &[NodeStatus]) -> String {
     )
 }
 
-/// Returns a text that says who holds the lock on these names, or that the key is no lock.
+/// Returns a text that says who holds the lock on these names, or that the key is not a lock.
 pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
     let (name, told) = first_held(redlock, names).await;
     let is_known = |told: &Inspection| !told.holders().is_empty() || inspect::is_no_lock(told);

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": on a majority of the nodes, the token now expires later than it did on any node before.
+//! * "extended": on a majority of the nodes, the token now expires later than it previously did on any node.
 //! * "released": the keys vanished before they could expire.
 //! * "broken": an operator has broken the lock.
 //! * "new holder": the token differs from the token of the last holder that the command has shown.
@@ -111,10 +111,10 @@ fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// What the command knows from the states that it has shown.
+/// What the command remembers of the states that it has shown.
 #[derive(Default)]
 struct Seen {
-    /// The latest state in which the lock had holders or was free.
+    /// The latest state that shows holders of the lock, or shows that it is free.
     known: Option<Inspection>,
     /// The latest state with the holder of an exclusive lock.
     held: Option<Inspection>,

@@ -2,8 +2,8 @@
 //! section. The counter loses updates if two workers change it at the same time.
 //!
 //! A worker reads and writes the counter in two steps, like a program that changes a file or a row of a database. An
-//! atomic counter counts the same changes, so that the demo can compare the two counters at the end. This module does
-//! not exclude other threads, because that is the lock's task.
+//! atomic counter counts the same changes, so that the demo can compare the two counters at the end. No mutex guards
+//! the counter, because the distributed lock must do so.
 //!
 //! A worker whose lock expires in the critical section no longer counts as a holder. A lock can expire in the critical
 //! section if the whole process is stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has
@@ -20,7 +20,7 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// The time, in nanoseconds, at which the lock of the last worker to enter the critical section expires.
+    /// The expiry of the lock of the worker that entered last, in nanoseconds.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }
@@ -33,7 +33,7 @@ pub(super) struct Visit<'a> {
 }
 
 impl Cell {
-    /// Enters the critical section under a lock of this validity, and reads the counter.
+    /// Enters the critical section under a lock that is valid for `validity`, and reads the counter.
     pub(super) fn enter(&self, validity: Duration) -> Visit<'_> {
         let now = now();
         let until = now.saturating_add(validity).as_nanos();

@@ -27,7 +27,7 @@ pub(super) struct Contest {
     /// The name of the lock.
     pub(super) key: String,
     pub(super) cell: Cell,
-    /// Tells the workers to end. Each worker first releases its lock.
+    /// Tells the workers to end after releasing their locks.
     pub(super) is_over: AtomicBool,
 }
 

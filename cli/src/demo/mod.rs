@@ -41,7 +41,7 @@ use crate::status::Status;
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// A new server votes at the latest when the ttl and this time have passed.
+/// The demo waits for new servers for at most the ttl plus this time.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.

@@ -50,7 +50,7 @@ impl Nodes {
         !self.own.is_empty()
     }
 
-    /// Kills one node of this process, and freezes another one.
+    /// Kills one of the demo's own nodes, and freezes another.
     pub(super) fn disturb(&self) -> io::Result<()> {
         self.own[KILLED].stop()?;
         self.own[FROZEN].pause()
@@ -74,7 +74,7 @@ impl Nodes {
     }
 }
 
-/// Takes the lock on this node alone, which succeeds if no key is left.
+/// Finds out whether a key is left, by taking the lock on this node alone.
 fn leftover(url: &str, key: &str) -> Left {
     let Ok(mut alone) = alone(url) else {
         return Left::Unknown;

@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second in which the last line was written, if the output is not a terminal.
+    /// How many seconds the demo had run when it last wrote a line. Only used without a terminal.
     second: u64,
 }
 
@@ -126,7 +126,7 @@ impl<'a> View<'a> {
         format!("{} locks, {}/s", human(taken), human(rate as u64))
     }
 
-    /// Returns how long the calls waited.
+    /// Returns percentiles of how long the workers waited for the lock.
     fn waits(&self) -> String {
         let acquire = self.contest.redlock.stats().acquire;
         let all = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];

@@ -41,8 +41,8 @@ pub(super) fn text(seen: &Seen) -> String {
     all.chain(each).collect::<String>().trim_end().to_owned()
 }
 
-/// Returns the lines of a metric if at least one of its values is known. Each line has the label of one object, and
-/// then its value.
+/// Returns the lines of a metric if at least one of its values is known. Each line consists of the label of an object
+/// and its value.
 fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
     let mut words = row.splitn(4, ' ');
     let (name, field) = (words.next()?, words.next()?);
@@ -60,7 +60,7 @@ fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    /// The alert rules in the manual name only metrics that `check` or the library has.
+    /// The alert rules in the manual only name metrics of `check` or the library.
     #[test]
     fn alert_rules_are_about_metrics_that_exist() {
         let (_, rules) = include_str!("../../../docs/troubles.md")

@@ -10,7 +10,7 @@ use crate::status::Status;
 /// The words for the statuses 0 to 3.
 const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
 
-/// Prints the results as one line. `status` is the exit status without `--nagios`.
+/// Prints the results as one line. Without `--nagios`, the exit status would be `status`.
 pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let status = status.code().min(2);
     let said = seen.problems().join("; ");
@@ -27,8 +27,8 @@ pub(crate) fn unknown(failure: &Failure) -> Status {
     Status::Other(3)
 }
 
-/// Returns the line of the plugin. Replaces each `|` in `said`, because a monitoring system expects numbers after a
-/// `|`.
+/// Formats the output line of the plugin. Replaces each `|` in `said`, because a monitoring system expects numbers
+/// after a `|`.
 fn line(status: u8, said: &str) -> String {
     let said = strip_str(said).to_string();
     let words: Vec<&str> = said.split_whitespace().collect();

@@ -90,8 +90,8 @@ pub(crate) struct Args {
 
     /// Shares the lock with other users of --shared.
     ///
-    /// A request without --shared waits until all shared locks are released. Later requests for shared locks wait
-    /// behind it. Requires nodes that support scripts.
+    /// A request without --shared waits until all shared locks are released. Meanwhile, new requests for shared locks
+    /// also wait. Requires nodes that support scripts.
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
@@ -116,8 +116,8 @@ pub(crate) struct Args {
     /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
-    /// option for jobs that several machines start at the same time. A machine that starts its job late, because its
-    /// clock is slow, then still finds the lock held.
+    /// option for jobs that several machines start at the same time. So a machine with a slow clock, which starts the
+    /// job later, still finds the lock held.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
@@ -149,7 +149,7 @@ impl Args {
         self.names.iter().map(|name| name.as_bytes()).collect()
     }
 
-    /// Returns the names as messages show them.
+    /// Formats the names of the lock for a message.
     pub(super) fn title(&self) -> String {
         listed(&self.names())
     }

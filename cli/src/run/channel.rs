@@ -38,7 +38,7 @@ pub(super) enum Message {
     Started,
     /// The command could not run, because of this system error (`errno`).
     NotStarted(i32),
-    /// The command ended with this status. Processes that the command left behind may still run.
+    /// The command ended with this status. Processes that the command left behind may still be running.
     Exited(ExitStatus),
 }
 
@@ -80,7 +80,7 @@ impl Message {
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Returns both sockets. The second one must become the standard input of the other process.
+    /// Returns both sockets. The caller must pass the second socket to the other process as its standard input.
     pub(super) fn pair() -> io::Result<(Self, Stdio)> {
         let (near, far) = socketpair(
             AddressFamily::UNIX,

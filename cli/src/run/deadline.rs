@@ -1,6 +1,6 @@
 //! Computes the time by which all processes of the command must be dead, and sleeps until a given time.
 //!
-//! All times are times of `CLOCK_BOOTTIME`, the clock that the library uses for locks. This clock keeps running while
+//! All times are read from `CLOCK_BOOTTIME`, the clock that the library uses for locks. This clock keeps running while
 //! the machine is suspended, and is the same in every process.
 //!
 //! ```text
@@ -41,8 +41,8 @@ pub(super) fn margin(ttl: Duration) -> Duration {
 }
 
 /// Returns the time at which the supervisor itself kills all processes. The watchdog kills the processes at `until`, or
-/// when the supervisor reports a loss. The supervisor kills the processes a little later, in case the watchdog fails.
-/// `lost` is the time at which the supervisor noticed a loss.
+/// when the supervisor reports a loss. If the watchdog fails, the supervisor kills the processes a little later. `lost`
+/// is the time at which the supervisor noticed a loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Prints the error `wrong`, or otherwise which commands to use instead of `run`. Writes no report.
+/// Prints the error `wrong` if there is one. Otherwise prints which commands to use instead of `run`. Writes no report.
 pub(crate) fn run(_: &Args, wrong: Option<Failure>) -> ExitCode {
     let what = "run needs Linux: use `shearline lock` and `shearline unlock`";
     wrong.unwrap_or_else(|| Failure::usage(what)).report()

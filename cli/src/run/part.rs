@@ -25,7 +25,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns which part of a run this process is, or `None` if it is none.
+    /// Returns which part of a run this process is. Returns `None` for any other process.
     pub(super) fn of_this_process() -> Option<Self> {
         let is_part = env::args_os().next()? == PARTS;
         is_part.then(Self::parse)

@@ -3,13 +3,13 @@
 //! # Guarantees
 //!
 //! * A scan does not affect the processes. Listing the children of one's own processes needs no privileges.
-//! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), no other process
-//!   gets the signal either, even if the kernel has reused the process id.
+//! * If a [`Process`] is no longer a child of its parent, it gets no signal. From Linux 5.3 on (pidfds), a signal never
+//!   reaches a wrong process, even if the kernel has reused the process id.
 //!
 //! # Not here
 //!
-//! The lists may be incomplete. They may miss a process that starts, or whose parent ends, during the scan. A caller
-//! that must find all processes has to scan again.
+//! If a process starts or its parent ends during a scan, the scan may miss the process. A caller that must find all
+//! processes has to scan again.
 
 use std::fs;
 

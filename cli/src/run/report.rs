@@ -33,8 +33,7 @@ pub(super) struct Ending {
     pub(super) losses: u32,
     /// Whether to start the command again.
     pub(super) goes_on: bool,
-    /// The error for the user. This program prints the error last, after the thread `told` has ended, which may take
-    /// long if the reader of stderr is slow.
+    /// The error for the user. The program prints the error after the thread `told` has ended.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }

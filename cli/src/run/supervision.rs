@@ -54,15 +54,15 @@ const SLOT: &str = "SHEARLINE_SLOT";
 /// How the command ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// `Ok` if the command may have run, or the system's error if it cannot run.
+    /// `Ok` if the command may have run, or the system's error if starting it failed.
     pub(super) started: Option<Result<(), i32>>,
     /// The exit status of the command, if it is known.
     pub(super) status: Option<ExitStatus>,
-    /// A signal from the terminal that may have terminated the watchdog before the command existed.
+    /// A signal that the terminal sent before the command had started. The signal may have terminated the watchdog.
     pub(super) early: Option<i32>,
     /// Whether the supervisor asked the command to end or killed it, because the lock was at risk or lost.
     pub(super) for_lock: bool,
-    /// Whether the command ended before the lock was at risk or lost, or after a signal asked it to end.
+    /// Whether the command must not be restarted, because it ended by itself or a signal asked it to end.
     pub(super) is_done: bool,
     /// Whether all processes of the command have ended. The remaining processes, if any, belong to another user.
     pub(super) all: bool,
@@ -267,7 +267,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
     }
 
     /// Passes signals on to the command, except signals that the terminal has also sent to the command. `is_early`
-    /// means that the command may not have existed when the signals arrived.
+    /// means that the signals may have arrived before the command existed.
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;

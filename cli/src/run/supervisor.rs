@@ -20,8 +20,7 @@ use crate::signals::wait;
 use crate::status::Status;
 use crate::taking::{Ask, next_look, take};
 
-/// Runs the command under the lock. If `wrong` holds an error, such as one about the configuration file, only reports
-/// this error.
+/// Runs the command under the lock. If an error has already occurred (`wrong`), only reports this error.
 ///
 /// Writes the report before it drops the handle, because the handle may wait for nodes that confirm the release late.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
@@ -307,7 +306,7 @@ fn got(extended: Option<shearline::Report>) -> Option<String> {
     Some(format!("; the lock's last extension got {report}{loss}"))
 }
 
-/// Returns the failure of a command that cannot run. The exit status is the one that `env` uses.
+/// Returns the failure for a command that cannot run. The exit status is 126 or 127, as with `env`.
 fn cannot_run(args: &Args, error: i32) -> Failure {
     let error = io::Error::from_raw_os_error(error);
     let is_missing = error.kind() == io::ErrorKind::NotFound;

@@ -20,7 +20,7 @@ use rustix::stdio::dup2_stdin;
 use super::channel::{Channel, Message, Received};
 use super::part::{COMMAND, PartArgs, naming};
 
-/// Becomes the command. Returns only after a failure, and then no process reads the exit status.
+/// Becomes the command. Returns only after a failure, with an exit status that no process reads.
 pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let Err(error) = attempt(&channel, args);

@@ -8,8 +8,8 @@
 //! * [`end`](Tree::end) returns `true` only if the kernel says that no child is left.
 //! * Only descendants get signals, even if the kernel gives the process id of a descendant to another process.
 //! * The tree finds processes in every process group and session. A process cannot escape by forking, because the tree
-//!   first stops all processes, until a scan finds no new process. After that, none of the processes runs, even if
-//!   killing them takes long. The tree kills children before their parents, because the kernel continues stopped jobs
+//!   first stops all processes, until a scan finds no new process. Stopped processes do nothing more, even if it takes
+//!   a while to kill them all. The tree kills children before their parents, because the kernel continues stopped jobs
 //!   when their shell dies.
 //!
 //! # Not here
@@ -46,12 +46,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// The priority and the limit of descriptors before [`go_first`]. Dropping this value restores them.
+/// The priority and the limit of descriptors before [`go_first`], which are restored on drop.
 #[derive(Debug)]
 pub(super) struct Before(Option<i32>, Rlimit);
 
-/// Permits this process as many descriptors as possible, and gives this thread the highest priority if that is
-/// permitted (usually only to root). Processes that start later inherit both.
+/// Raises this process's limit of descriptors to the maximum. If permitted (usually only to root), also gives this
+/// thread the highest priority. Processes that start later inherit the limit and the priority.
 ///
 /// The priority helps on a very busy machine. Without a free descriptor, the tree cannot find any process.
 #[must_use]
@@ -84,7 +84,7 @@ pub(super) enum Child {
 /// All descendants of this process, except the descendants that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Children that this process had before it became this program (`exec`), and orphans of these children.
+    /// Children that this process already had when it executed this program, and orphans that they left behind.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
     child: Option<(Pid, Child)>,
@@ -111,9 +111,9 @@ impl Tree {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
 
-    /// Adds all children except the remembered child to `strangers`. The remembered child must be a child subreaper.
-    /// While this child lives, orphans of the command become its children, so any other new child of this process is an
-    /// orphan of one of the `strangers`.
+    /// Adds all children except the remembered child to `strangers`. The remembered child must be a child subreaper:
+    /// while it lives, it adopts the command's orphans. So any other new child of this process is an orphan of one of
+    /// the `strangers`.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
@@ -183,7 +183,8 @@ impl Tree {
     /// Kills all descendants, and waits until they have ended. Returns `false` if this process may signal none of the
     /// remaining descendants.
     ///
-    /// The child `last` may be killing the same processes, so the tree does not stop it, and kills it after all others.
+    /// The child `last` may be killing the same processes. So the tree does not stop `last`, and kills it after all
+    /// other processes.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);
@@ -238,8 +239,8 @@ impl Tree {
         !left.is_empty() && left.iter().all(is_refused)
     }
 
-    /// Calls `meet` for each descendant, parents first, and returns all descendants. Processes that are just starting
-    /// may be missing.
+    /// Calls `meet` for each descendant, parents first, and returns all descendants. The result may lack processes that
+    /// are just starting.
     fn look(&self, mut meet: impl FnMut(Process)) -> Vec<Process> {
         let mut seen = self.strangers.clone();
         let mut met: Vec<Process> = Vec::new();
@@ -278,11 +279,10 @@ mod tests {
     use super::super::processes::state;
     use super::*;
 
-    /// A variable that is set in a process that runs only one test.
+    /// An environment variable that is set in a process that runs only one test.
     const ALONE: &str = "SHEARLINE_TEST_ALONE";
 
-    /// A script that starts four families of processes, three of them orphans. Each family prints a dot, and ends by
-    /// itself after a minute.
+    /// A script that starts four trees of processes, three of them orphaned. One process in each tree prints a dot.
     const FAMILIES: &str = "
         (setsid sh -c 'printf .; sleep 60; :' &)
         setsid sh -c '(trap \"\" TERM; sleep 60 & printf .; sleep 60; :) & exit'
@@ -311,8 +311,8 @@ mod tests {
     struct Families {
         tree: Tree,
         shell: process::Child,
-        /// A pipe that all processes of the script inherit. The pipe reaches its end when none of these processes is
-        /// alive.
+        /// A pipe that all processes of the script inherit. A reader sees the end of the pipe when all these processes
+        /// have ended.
         alive: PipeReader,
     }
 

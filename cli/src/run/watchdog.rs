@@ -127,7 +127,7 @@ impl Watchdog {
         watched
     }
 
-    /// Waits until no process is left, or until the remaining processes must end now.
+    /// Waits until no process is left, or until it is time to kill the remaining processes.
     fn watch(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
@@ -147,7 +147,7 @@ impl Watchdog {
         self.end.leave_children && !self.is_at_risk && matches!(self.phase, Phase::Leaving(_))
     }
 
-    /// Sleeps until something happens.
+    /// Sleeps until a descriptor is readable or the next deadline has come.
     fn wait(&self) -> io::Result<()> {
         let mut next = self.until;
         if let Phase::Leaving(Some(kill)) = self.phase {
@@ -186,8 +186,8 @@ impl Watchdog {
         }
     }
 
-    /// Carries out the messages of the supervisor. Returns `true` if the supervisor has ended. The caller must then
-    /// kill all processes.
+    /// Handles the messages of the supervisor. Returns `true` if the supervisor has ended. The caller must then kill
+    /// all processes.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
