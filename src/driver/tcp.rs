@@ -90,7 +90,7 @@ pub(super) fn link_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// The meaning of an error on a connection that was up.
+/// Interprets an error on a connection that was up.
 impl From<&io::Error> for LinkError {
     fn from(error: &io::Error) -> Self {
         link_error(error).into()

@@ -45,7 +45,7 @@ pub(crate) struct Wire {
     buffer: Box<[u8]>,
     inbox: Inbox,
     orders: Vec<(NodeId, Order)>,
-    /// The bytes of the orders to write.
+    /// The bytes that the copied orders will write.
     out: Vec<u8>,
     /// `true` if a socket became ready and was not read yet.
     is_unread: bool,
@@ -170,7 +170,8 @@ impl Wire {
         }
     }
 
-    /// Takes the orders of `engine`. `write` gets bytes for a node, and returns how many of them it has accepted.
+    /// Takes all orders of `engine`, and puts all except writes into `orders`. `write` is called for each write, and
+    /// returns the number of bytes that it has accepted.
     fn interpret(
         &mut self,
         engine: &mut Engine,
@@ -319,7 +320,7 @@ impl Wire {
 
 impl Node {
     /// Writes as many of `bytes` as the kernel accepts, and returns their number. Returns `None` if the connection has
-    /// ended or ends now, which will be reported to the engine.
+    /// ended or ends now. The engine gets a report of the end.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;
