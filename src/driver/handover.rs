@@ -9,7 +9,7 @@
 //! have format 6, so that a version of this library without them refuses the bytes. The kind is the number of permits
 //! and the slot, two bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each
 //! ttl, in milliseconds. The counts are the number of resources and the length of the token in bytes. The length of a
-//! resource (2 bytes) precedes the resource. The field of a missing fencing token is zero.
+//! resource (2 bytes) precedes the resource. If there is no fencing token, its field is zero.
 //!
 //! The voters are the nodes that have granted the lock: one bit for each node, in the order of the configuration.
 //! Numbers are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects accidental damage, but not forgery.

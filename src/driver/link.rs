@@ -4,8 +4,8 @@
 //! rules, and each rule has a test in `link/tests`:
 //!
 //! * After a read that has drained the socket, the link stops reading. Without TLS, a short read means that the socket
-//!   is drained. If the event reported an end or an error, the link reads on until it finds the end, because one event
-//!   may report both data and the end.
+//!   is drained. If the event reported the end of the stream or an error, the link reads until it finds the end,
+//!   because the same event may report data.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more to read.
 //! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
 //!   reports the disconnect, because the data may contain the reason.

@@ -5,7 +5,7 @@
 //!
 //! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` interprets the states and the
 //!   errors of TCP sockets for both modules.
-//! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
+//! * `link` is the connection to one node, `resolve` looks up its name, and `probe` checks whether its server answers.
 //!   `wire` owns the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
 //!   on the connections. `poller` sleeps until a socket is ready.
 //! * `turn` runs the loop: it sleeps, reads, fires timers and writes.
@@ -22,7 +22,7 @@
 //!
 //! # Not here
 //!
-//! The module `engine` contains the algorithm and sets all timeouts. No type of `mio` is part of the interface.
+//! The module `engine` contains the algorithm, including its timeouts. No type of `mio` is part of the interface.
 
 #[cfg(not(unix))]
 compile_error!("the feature `std` of shearline needs a unix; without it the core builds anywhere");
@@ -293,7 +293,7 @@ impl Driver {
     }
 
     /// Begins to extend `lock`, so that it lasts for `ttl` from now. The outcome is an [`Event::Extended`]. Apply
-    /// its [`Extension`](crate::engine::Extension) to the lock, which also counts the extension.
+    /// its [`Extension`](crate::engine::Extension) to the lock.
     ///
     /// # Errors
     ///
@@ -510,7 +510,7 @@ impl Driver {
     }
 
     /// Closes the driver. Cancels open acquisitions, releases the locks in unread events, writes the remaining releases
-    /// to the nodes, and waits up to `limit` for the answers. At the end, closes the connections. A closed driver does
+    /// to the nodes, and waits up to `limit` for the answers. Then closes the connections. A closed driver does
     /// nothing. Locks that the program has taken from events stay on the nodes until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {

@@ -24,7 +24,7 @@ pub(super) enum Target {
 pub(super) struct Probe {
     token: Token,
     socket: Option<Socket>,
-    /// The command to send when the connection is up. Empty after the command is sent.
+    /// The command to send when the connection is up. After that, the slice is empty.
     question: &'static [u8],
     /// `true` if an event came after the last [`Probe::service`].
     ready: bool,

@@ -34,7 +34,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
-/// The maximum number of bytes of one read. A reply to a `SET` has five bytes, so the buffer has room for thousands of
+/// The maximum number of bytes of one read. A reply to a `SET` has five bytes, so the buffer holds thousands of
 /// replies.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -320,7 +320,7 @@ impl Wire {
 
 impl Node {
     /// Writes as many of `bytes` as the kernel accepts, and returns their number. Returns `None` if the connection has
-    /// ended or ends now. The engine gets a report of the end.
+    /// ended or ends now. The wire reports this end to the engine.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;

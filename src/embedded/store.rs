@@ -69,8 +69,8 @@ pub enum Memory {
     Lost,
 }
 
-/// The time of the store's clock at [`Instant::ZERO`]. A server's clock counts from 1970, which reduces the largest ttl
-/// that the server accepts by this time.
+/// The time of the store's clock at [`Instant::ZERO`], in milliseconds since 1970. As in a server, the largest accepted
+/// ttl depends on this time.
 const EPOCH: Millis = 1_790_000_000_000;
 
 impl Store {

@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end, and does not wait.
+    /// Tells the I/O thread to end, without waiting for it.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;

@@ -7,7 +7,7 @@
 /// unlocking 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.
 const CALLERS_MIN: usize = 16;
 
-/// The limit on `vain`, so that at most 64 batches pass without gathering.
+/// The largest value of `vain`: at most 64 batches pass without gathering.
 const VAIN_MAX: u32 = 6;
 
 /// See the [module](self).

@@ -494,8 +494,8 @@ impl<H: Holds> Guard<H> {
 }
 
 impl LockGuard {
-    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock
-    /// in between. The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
+    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock in
+    /// between. The shared lock expires when the exclusive lock would have expired, or some milliseconds earlier.
     /// A [kept](crate::LockOptions::keep) lock stays kept.
     ///
     /// The shared lock is valid even if too few nodes answer. A node that has not answered may refuse other readers

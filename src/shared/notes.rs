@@ -41,7 +41,8 @@ const PATIENCE: Duration = Duration::from_micros(4);
 /// The shortest and the longest wait for missing callers.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The limits on the sum of all waits: for each caller, and in total. The I/O thread serves no other callers meanwhile.
+/// The limits on the sum of all waits: for each caller, and in total. During these waits, the I/O thread serves no
+/// other callers.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 

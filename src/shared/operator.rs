@@ -96,7 +96,7 @@ impl Redlock {
     /// already replaced the token.
     ///
     /// Breaking one resource of a lock on several resources breaks the whole lock. The other resources become free when
-    /// the holder notices the loss, or when the ttl of their keys ends.
+    /// the holder notices the loss, or when their keys expire.
     ///
     /// ```no_run
     /// # use shearline::{Breaking, Redlock};

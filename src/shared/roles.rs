@@ -1,6 +1,6 @@
 //! Records which thread has the wire, which thread has the poll, what the I/O thread does, and which threads to wake.
 //!
-//! The record is under the mutex of the engine, so all decisions to sleep and to wake happen in one order. Every
+//! The mutex of the engine protects this record, so all decisions to sleep and to wake happen in one order. Every
 //! section under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
 //! 1. Work for the wire is a request to the engine, or the result of a sleep in the poll. The thread that has the wire
@@ -13,8 +13,8 @@
 //! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
 //! *Called* means that the I/O thread will run [`Roles::orders`], which finds the work. A caller wakes a resting I/O
-//! thread through a socket that only the I/O thread reads. The events of the nodes' sockets cannot replace that socket,
-//! because another thread in the poll may take these events.
+//! thread through a socket that only the I/O thread reads. An event in the poll would not be enough, because another
+//! thread in the poll might take that event.
 //!
 //! `tests/interleavings` checks every order of these steps.
 
@@ -139,8 +139,8 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         waiting < MANY || self.io_thread == IoThread::Away
     }
 
-    /// Gives the poll to the thread that waits for `operation`, if the poll was offered to that thread. A free poll is
-    /// also given, unless the I/O thread must serve. Returns `true` if the thread has the poll now.
+    /// Gives the poll to the thread that waits for `operation`, if the poll was offered to that thread, or if the poll
+    /// is free and the I/O thread need not serve. Returns `true` if the thread has the poll now.
     pub(super) fn take_poll(&mut self, operation: O, waiting: usize) -> bool {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),

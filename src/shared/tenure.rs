@@ -243,7 +243,7 @@ mod tests {
         entry
     }
 
-    /// If a lock is released after its end, it counts as lost, and its task is woken.
+    /// If a lock is released after its expiry, it counts as lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let (tenure, entry) = (Tenure::default(), lock(Duration::MAX));
@@ -258,7 +258,7 @@ mod tests {
         assert!(tenure.is_reported());
     }
 
-    /// A lock that has ended stays lost, even if its holder releases it before the timer fires.
+    /// A lock that has expired stays lost, even if its holder releases it before the timer fires.
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {

@@ -188,8 +188,7 @@ pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     numbers([said, counts, number.given(said)])
 }
 
-/// Returns the time in the `text` of an intent: when the writer began to wait. Returns `None` if the text is not a
-/// time.
+/// Returns the time at which the writer of the intent `text` began to wait, or `None` if the text is not a time.
 fn began(text: &[u8]) -> Option<i64> {
     let is_time = text.len() < 17 && text.iter().all(u8::is_ascii_digit);
     let text = core::str::from_utf8(text).ok().filter(|_| is_time)?;
