@@ -5,8 +5,8 @@
 //! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
 //! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
 //!   KiB, and no more until the kernel has accepted these bytes. Until then, [`Session::has_unsent`] returns `true`.
-//! * [`Session::is_drained`] returns `true` if nothing is left to read. A short read of the socket does not mean that the
-//!   session is drained.
+//! * [`Session::is_drained`] returns `true` if nothing is left to read. A short read of the socket does not mean that
+//!   the session is drained.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
 //! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
