@@ -191,7 +191,7 @@ struct Shared {
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
-    /// The callers that other woken callers will wake.
+    /// The callers that other callers will wake.
     relay: Relay,
     /// The registry of the sockets. The descriptor of the registry is readable when a socket is ready.
     registry: Registry,

@@ -246,9 +246,9 @@ impl Redlock {
     /// and [`resources`](LockGuard::resources) returns the names. While the lock is held, no client can lock any of the
     /// names, even with another library.
     ///
-    /// A node counts only while it has the keys of all names. The nodes must allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The command contains a
-    /// script of some 700 bytes.
+    /// A node counts towards the majority only while it has the keys of all names. The nodes must allow `EVAL`, and the
+    /// user needs `GET`, `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The
+    /// command contains a script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;

@@ -128,7 +128,6 @@ impl<W, O: Copy + Eq> Roles<W, O> {
 
     // ----- any thread -------------------------------------------------------------------------
 
-    /// Returns `true` if there is work for the wire, and the wire is free.
     pub(super) fn has_work(&self) -> bool {
         self.work && self.wire.is_some()
     }
@@ -154,7 +153,6 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         takes
     }
 
-    /// Records that the thread that has the poll falls asleep.
     pub(super) fn fall_asleep(&mut self, until: Instant) {
         if let Poll::Awake(owner) = self.poll {
             self.poll = Poll::Asleep(owner, until);

@@ -265,7 +265,6 @@ impl Core {
         self.roles.serving && self.roles.wire.is_some()
     }
 
-    /// Puts the wire back after reading and writing.
     pub(super) fn put_back(&mut self, wire: Box<Wire>) {
         self.roles.wire = Some(wire);
         self.is_stuck = false;
