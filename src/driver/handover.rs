@@ -1,15 +1,15 @@
-//! Locks as bytes for another process, and the validity of a lock by the clock of this machine.
+//! Converts locks to bytes and back, and computes the validity of a lock by the clock of this machine.
 //!
 //! ```text
 //! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  kind  checksum
 //!  4       1       1            24              8            8    4      4       2 + 2   ..            8              0, 4  8
 //! ```
 //!
-//! An exclusive lock has format 5 and no kind. Earlier drafts used four other formats. Shared locks and permits have
-//! format 6, so that a version of this library without them refuses the bytes. The kind is the number of permits and
-//! the slot, two bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each
+//! An exclusive lock has format 5 and no kind. Formats 1 to 4 were used by earlier drafts. Shared locks and permits
+//! have format 6, so that a version of this library without them refuses the bytes. The kind is the number of permits
+//! and the slot, two bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each
 //! ttl, in milliseconds. The counts are the number of resources and the length of the token in bytes. The length of a
-//! resource (2 bytes) precedes the resource. If a lock has no fencing token, the field is zero.
+//! resource (2 bytes) precedes the resource. If there is no fencing token, its field is zero.
 //!
 //! The voters are the nodes that have granted the lock: one bit for each node, in the order of the configuration.
 //! Numbers are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects accidental damage, but not forgery.
@@ -68,7 +68,7 @@ impl Lock {
     }
 
     /// Returns the lock as bytes, for another process on this machine or for later use. The bytes contain the resource,
-    /// the token, the time at which the lock ends, the identity of the clock that measures this time, the [lock
+    /// the token, the time at which the lock expires, the identity of the clock that measures this time, the [lock
     /// delay](crate::Builder::lock_delay), and the nodes that have granted the lock. The bytes do not contain the limit
     /// on the number of extensions ([`extensions`](crate::LockOptions::extensions)).
     ///
@@ -87,9 +87,9 @@ impl Lock {
     /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another process.
     ///
     /// If the bytes were written under another clock, the validity is zero. The clock differs after a reboot, on
-    /// another machine, in another time namespace, or if the system does not identify its clock. A lock from another
-    /// clock can be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
-    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
+    /// another machine, in another time namespace, or if the system does not identify its clock. You can release a lock
+    /// that another clock has measured. The lock becomes valid again with `confirm`, which reads the remaining ttl from
+    /// the nodes ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
     /// lock, [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
     /// # Errors
@@ -491,7 +491,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes with a valid beginning and a valid checksum are a lock within the limits, or an error.
+        /// If the bytes begin correctly and have a valid checksum, reading returns a lock within the limits, or an
+        /// error.
         #[test]
         fn any_bytes_are_a_lock_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),

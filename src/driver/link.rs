@@ -1,11 +1,11 @@
-//! The connection to one node, from the look-up of its name to its end.
+//! The connection to one node, from the look-up of the name to the disconnect.
 //!
 //! A link puts events into the inbox as inputs of the engine, in the order in which they happened. A link follows these
 //! rules, and each rule has a test in `link/tests`:
 //!
-//! * After a read that has drained the socket, the link stops reading. Without TLS, a short read drains the socket. If
-//!   the event reported an end or an error, the link reads on until it finds the end, because one event may report both
-//!   data and the end.
+//! * After a read that has drained the socket, the link stops reading. Without TLS, a short read means that the socket
+//!   is drained. If the event reported the end of the stream or an error, the link reads until it finds the end,
+//!   because the same event may report data.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more to read.
 //! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
 //!   reports the disconnect, because the data may contain the reason.
@@ -46,7 +46,7 @@ const READS_AFTER_FAILURE: usize = 256;
 pub(super) struct Link {
     node: NodeId,
     address: Address,
-    /// The parts that TLS needs, if the node uses TLS.
+    /// The TLS settings and sessions, or `None` if the node does not use TLS.
     tls: Option<Connector>,
     /// The credentials provider, which is called before each connection.
     login: Option<Login>,
@@ -223,7 +223,7 @@ impl Link {
         Ok(sent)
     }
 
-    /// Ends the connection after a failed write. Reads the bytes that the node has sent, then reports the end.
+    /// Ends the connection after a failed write. Reads the bytes that the node has sent, then reports the disconnect.
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
@@ -262,7 +262,7 @@ impl Link {
         Token(self.node.index())
     }
 
-    /// Makes the next TLS handshake check the certificate of the node, after a handshake has failed.
+    /// After a failed TLS handshake, makes the next handshake check the certificate of the node.
     #[cold]
     fn forget_sessions(&mut self) {
         if let Some(tls) = &mut self.tls {
@@ -280,7 +280,7 @@ impl Link {
         tools.inbox.keep(Input::Disconnected { node, reason });
     }
 
-    /// Takes the answer of the look-up. Drops the answer if it is no longer needed.
+    /// Takes the result of the look-up. Drops the result if it is no longer needed.
     fn take_lookup(&mut self, tools: &mut Tools<'_>) {
         let Some((given, found)) = self.lookup.as_ref().and_then(Lookup::take) else {
             return;

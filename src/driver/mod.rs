@@ -5,10 +5,10 @@
 //!
 //! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` interprets the states and the
 //!   errors of TCP sockets for both modules.
-//! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
+//! * `link` is the connection to one node, `resolve` looks up its name, and `probe` checks whether its server answers.
 //!   `wire` owns the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
-//!   on the connections. A thread sleeps in `poller`.
-//! * `turn` is the loop of one thread.
+//!   on the connections. `poller` sleeps until a socket is ready.
+//! * `turn` runs the loop: it sleeps, reads, fires timers and writes.
 //! * `ready` decides how long a new driver waits for its nodes. `report` builds the reports that do not come from the
 //!   engine. `handover` writes a lock as bytes, and reads it back.
 //!
@@ -22,7 +22,7 @@
 //!
 //! # Not here
 //!
-//! The module `engine` contains the algorithm and decides about time. No type of `mio` is part of the interface.
+//! The module `engine` contains the algorithm, including its timeouts. No type of `mio` is part of the interface.
 
 #[cfg(not(unix))]
 compile_error!("the feature `std` of shearline needs a unix; without it the core builds anywhere");
@@ -136,7 +136,7 @@ enum Standing {
     Closed,
 }
 
-/// The loop of a driver during one call. A panic during the call closes the driver.
+/// The loop of a driver, borrowed for one call. A panic during the call closes the driver.
 #[derive(Debug)]
 pub(crate) struct Working<'a> {
     driver: &'a mut Driver,
@@ -292,8 +292,8 @@ impl Driver {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }
 
-    /// Begins to extend `lock`, so that it lasts for `ttl` from now. The outcome is an [`Event::Extended`]. Apply the
-    /// event to the lock, so that the lock counts this extension.
+    /// Begins to extend `lock`, so that it lasts for `ttl` from now. The outcome is an [`Event::Extended`]. Apply
+    /// its [`Extension`](crate::engine::Extension) to the lock.
     ///
     /// # Errors
     ///
@@ -327,9 +327,10 @@ impl Driver {
     }
 
     /// Asks the nodes for the remaining ttl of `lock`. The outcome is an [`Event::Confirmed`]. The answers of a
-    /// majority determine when the lock ends, which may be later or earlier than before. If [`Lock::from_bytes`] has
-    /// read the lock under another clock, a confirmation makes it valid again. If the outcome is [`ExtendError::Lost`]
-    /// or [`ExtendError::Expired`], the lock has ended, and an [`Event::Expired`] comes before the outcome.
+    /// majority determine the new expiry of the lock, which may be later or earlier than before.
+    /// If [`Lock::from_bytes`] has read the lock under another clock, a confirmation makes it valid again. If the
+    /// outcome is [`ExtendError::Lost`] or [`ExtendError::Expired`], the lock is no longer valid, and
+    /// an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
     ///
@@ -380,8 +381,8 @@ impl Driver {
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`] as soon as the state on the nodes differs
-    /// from `known`. Pass the previous outcome, or `None` to get the current state immediately. To continue, call
-    /// `watch` again with each outcome. To stop, [`cancel`](Self::cancel) the operation.
+    /// from `known`. As `known`, pass the previous outcome, or `None` to get the current state immediately. To
+    /// continue, call `watch` again with each outcome. To stop, [`cancel`](Self::cancel) the operation.
     /// See [`Redlock::watch`](crate::Redlock::watch).
     ///
     /// # Errors
@@ -466,9 +467,9 @@ impl Driver {
         Ok(kept)
     }
 
-    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the run_ids of all these
-    /// servers. If this handle uses fencing tokens, an [`Event::FloorsGiven`] reports which of these servers have no
-    /// counter floor. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. If this
+    /// handle uses fencing tokens, an [`Event::FloorsGiven`] reports which of these servers have no counter floor.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
             Ok(mut inner) => {
@@ -509,7 +510,7 @@ impl Driver {
     }
 
     /// Closes the driver. Cancels open acquisitions, releases the locks in unread events, writes the remaining releases
-    /// to the nodes, and waits up to `limit` for the answers. At the end, closes the connections. A closed driver does
+    /// to the nodes, and waits up to `limit` for the answers. Then closes the connections. A closed driver does
     /// nothing. Locks that the program has taken from events stay on the nodes until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {
@@ -597,7 +598,7 @@ impl Drop for Driver {
     }
 }
 
-/// The descriptor is readable when a turn would find a socket ready. A due timer does not make the descriptor readable:
+/// The descriptor is readable while a socket is ready. A due timer does not make the descriptor readable:
 /// see [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -1,7 +1,6 @@
-//! A probe is a second connection to a node, which sends one question and waits for any answer.
+//! A probe is a second connection to a node. The probe sends one command, the question, and waits for any answer.
 //!
-//! The question is written once, when the connection is up. A probe that fails is closed without a report. The engine
-//! opens another probe if it still needs one.
+//! A probe that fails is closed without a report. The engine opens another probe if it still needs one.
 
 use core::net::SocketAddr;
 
@@ -25,7 +24,7 @@ pub(super) enum Target {
 pub(super) struct Probe {
     token: Token,
     socket: Option<Socket>,
-    /// The bytes to send when the connection is up. The slice is empty after the bytes are sent.
+    /// The command to send when the connection is up. After that, the slice is empty.
     question: &'static [u8],
     /// `true` if an event came after the last [`Probe::service`].
     ready: bool,
@@ -80,7 +79,7 @@ impl Probe {
         }
     }
 
-    /// Sends the question, if the connection has come up.
+    /// Sends the question if the connection is up.
     fn ask(&mut self) -> Result<(), LinkFault> {
         if let Some(socket) = &mut self.socket
             && !self.question.is_empty()
@@ -94,7 +93,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Returns `true` if there is an answer.
+    /// Returns `true` if the node has sent any bytes.
     fn read_answer(&mut self, buffer: &mut [u8]) -> Result<bool, LinkFault> {
         let Some(socket) = &mut self.socket else {
             return Ok(false);

@@ -9,7 +9,7 @@ use crate::time::Instant;
 /// The time to wait for the remaining nodes after a majority is ready.
 const LAGGARDS: Duration = Duration::from_millis(50);
 
-/// Decides when a new driver stops waiting for its nodes.
+/// See the [module](self).
 pub(super) struct Readying {
     /// The nodes that have answered, one bit each.
     answered: u32,

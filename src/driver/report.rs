@@ -10,7 +10,7 @@ use crate::error::{LinkFault, LockError, NodeOutcome, NodeReport, Report};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
-/// Builds reports of outcomes that the clock of a handle or the operating system has caused.
+/// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     labels: Arc<[Arc<str>]>,
@@ -37,7 +37,7 @@ impl Reporter {
         self.report(NodeSet::EMPTY, NodeOutcome::Pending, since)
     }
 
-    /// Reports that the wait for the sockets of the nodes has failed.
+    /// Reports that waiting for the nodes' sockets has failed.
     pub(crate) fn wait_failed(&self, error: &io::Error, since: Instant) -> Report {
         let errno = error.raw_os_error().unwrap_or_default();
         let outcome = NodeOutcome::Unreachable(LinkFault::Os(errno).into());

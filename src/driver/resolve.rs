@@ -33,7 +33,7 @@ type Answer = (Option<Given>, Found);
 /// The credentials for a connection, or the reason why the provider has none.
 pub(super) type Given = Result<Credentials, Arc<str>>;
 
-/// The provider that is called before a connection to a node.
+/// The credentials provider, and the node for which it is called.
 pub(super) type Login = (Provider, NodeConfig);
 
 /// A look-up that is running or done.

@@ -118,7 +118,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if the last read, which returned `len` of at most `room` bytes, has left nothing to read.
+    /// Returns `true` if nothing is left to read, after a read that returned `len` of at most `room` bytes.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         match &self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => len < room,
@@ -127,7 +127,7 @@ impl Socket {
     }
 
     /// Writes as many of `bytes` as the kernel accepts, and returns their number. If bytes are left, the kernel's
-    /// buffer is full, and an event reports when it has room again. With TLS, call [`flush`](Self::flush) to write the
+    /// buffer is full, and an event reports when it has space again. With TLS, call [`flush`](Self::flush) to write the
     /// encrypted bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         match &mut self.0 {
@@ -158,10 +158,10 @@ impl Socket {
         matches!(self.0, Stream::Tls(_))
     }
 
-    /// Sets whether an event reports that a full socket accepts bytes again.
+    /// Sets whether an event reports when a full socket becomes writable again.
     ///
-    /// A unix socket would report an event each time its peer reads, so the link asks for the event only while it has
-    /// bytes to write. TCP always reports the event.
+    /// A unix socket reports the event each time its peer reads, so the link requests the event only while it has bytes
+    /// to write. TCP sockets ignore this call, and always report the event.
     pub(super) fn watch_writable(
         &mut self,
         watch: bool,

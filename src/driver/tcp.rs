@@ -13,8 +13,8 @@ use rustix::net::sockopt;
 
 use crate::error::{LinkError, LinkFault};
 
-/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls. So a `SET` that was
-/// sent before a network partition does not run long after it.
+/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls. So a `SET` from
+/// before a network partition cannot run long afterwards.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub(super) fn link_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// The meaning of an error on a connection that was up.
+/// Interprets an error on a connection that was up.
 impl From<&io::Error> for LinkError {
     fn from(error: &io::Error) -> Self {
         link_error(error).into()

@@ -4,10 +4,9 @@
 //!
 //! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
 //! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
-//!   KiB, and then no more until the kernel has accepted all of them. While these bytes wait, [`Session::has_unsent`]
-//!   returns `true`.
-//! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not mean that the session
-//!   is drained.
+//!   KiB, and no more until the kernel has accepted these bytes. Until then, [`Session::has_unsent`] returns `true`.
+//! * [`Session::is_drained`] returns `true` if nothing is left to read. A short read of the socket does not mean that
+//!   the session is drained.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
 //! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
@@ -18,8 +17,8 @@
 //!
 //! # Not here
 //!
-//! `settings` reads the files. `verifier` decides whether to trust a certificate. `reason` explains the errors of
-//! rustls.
+//! `settings` reads certificates and keys from files. `verifier` decides whether to trust a certificate. `reason`
+//! explains the errors of rustls.
 
 #[cfg(test)]
 pub(super) mod peer;
@@ -234,8 +233,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if nothing is left to read, neither data nor the end, after a read that returned `len` of at most
-    /// `room` bytes.
+    /// Returns `true` if neither data nor the end of the stream is left to read, after a read that returned `len` of at
+    /// most `room` bytes.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         len < room && self.end.is_none()
     }

@@ -1,4 +1,4 @@
-//! The loop of one thread, with an engine, its sockets and its clock.
+//! A loop that runs an engine with its sockets and its clock on one thread.
 //!
 //! A turn sleeps, reads, fires timers and writes, in this order. Reading comes before timers, so that after a stall of
 //! the process, an answer that has already arrived does not time out.

@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 use crate::seed;
 
-/// The maximum number of bytes of one read. A reply to a `SET` has five bytes, so the buffer has room for thousands of
+/// The maximum number of bytes of one read. A reply to a `SET` has five bytes, so the buffer holds thousands of
 /// replies.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -46,7 +46,7 @@ pub(crate) struct Wire {
     buffer: Box<[u8]>,
     inbox: Inbox,
     orders: Vec<(NodeId, Order)>,
-    /// The bytes of the orders to write.
+    /// The bytes that the copied orders will write.
     out: Vec<u8>,
     /// `true` if a socket became ready and was not read yet.
     is_unread: bool,
@@ -171,7 +171,8 @@ impl Wire {
         }
     }
 
-    /// Takes the orders of `engine`. `write` gets bytes for a node, and returns how many of them it has accepted.
+    /// Takes all orders of `engine`, and puts all except writes into `orders`. `write` is called for each write, and
+    /// returns the number of bytes that it has accepted.
     fn interpret(
         &mut self,
         engine: &mut Engine,
@@ -320,7 +321,7 @@ impl Wire {
 
 impl Node {
     /// Writes as many of `bytes` as the kernel accepts, and returns their number. Returns `None` if the connection has
-    /// ended or ends now, which will be reported to the engine.
+    /// ended or ends now. The wire reports this end to the engine.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;

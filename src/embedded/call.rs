@@ -43,7 +43,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the call for a script or a queued command that this command runs.
+    /// Returns a call with other keys and words, for a script or a queued command that this command runs.
     pub(super) fn within<'b>(&'b mut self, keys: Words<'b>, words: Words<'b>) -> Call<'b> {
         Call {
             store: &mut *self.store,
@@ -68,7 +68,7 @@ impl Call<'_> {
     }
 
     /// If the client asked for a push, registers `key`, which a command has read. Redis registers all keys of a script.
-    /// Commands that only read register their keys after reading, because reading an expired key changes the key first.
+    /// Commands that only read register their keys after reading, because reading an expired key first removes the key.
     pub(super) fn register(&mut self, key: &[u8]) {
         let together = match self.store.flavour.is_valkey() || self.keys.is_empty() {
             true => &[key],

@@ -30,9 +30,9 @@ use super::transactions;
 type Run = fn(&mut Call<'_>) -> Answer;
 
 struct Command {
-    /// The name in lower case. The name of a subcommand follows its container: `client|setname`.
+    /// The name in lower case. A subcommand has the form `client|setname`.
     name: &'static str,
-    /// The allowed number of words, including the name and the name of the container.
+    /// The allowed number of words, including the words of the name.
     words: RangeInclusive<usize>,
     run: Run,
 }
@@ -81,7 +81,7 @@ impl Command {
         Self { name, words, run }
     }
 
-    /// Returns the name without the name of a subcommand.
+    /// Returns the name without the subcommand.
     fn container(&self) -> &'static str {
         self.name.split('|').next().unwrap_or_default()
     }
@@ -199,7 +199,7 @@ fn may_enter(call: &Call<'_>) -> bool {
     call.session.authenticated || call.store.password.is_none()
 }
 
-/// `TIME`: returns seconds and microseconds. The last three digits are always zero.
+/// `TIME`: returns seconds and microseconds. The last three digits of the microseconds are always zero.
 fn time(call: &mut Call<'_>) -> Answer {
     let words = [call.now / 1_000, call.now % 1_000 * 1_000];
     let words = words.map(|word| Reply::bulk(word.to_string().as_bytes()));

@@ -36,7 +36,7 @@ pub(super) struct Connection {
     input: Vec<u8>,
     taken: usize,
     out: Vec<u8>,
-    /// `true` if the connection may have work: bytes to read, commands to execute, or room to write waiting bytes.
+    /// `true` if the connection may have bytes to read, commands to execute, or waiting bytes that the socket accepts.
     pub(super) ready: bool,
     /// `true` if the node reads no more bytes. The node writes the waiting bytes if possible, and then closes the
     /// connection.
@@ -106,7 +106,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes the commands that were read, while there is room for the replies.
+    /// Executes the commands that were read, until [`OUT_BYTES_MAX`] bytes of replies are waiting.
     fn run(&mut self, store: &mut Store, now: Instant) {
         let mut piece = self.input.get(self.taken..).unwrap_or_default();
         while !piece.is_empty() && self.out.len() < OUT_BYTES_MAX {

@@ -7,15 +7,16 @@ pub enum Flavour {
     /// `redis-server` 7.0.15.
     #[default]
     Redis,
-    /// Valkey 9.0, which has `SET .. IFEQ` and `DELIFEQ`. After `CLIENT CACHING YES`, a script registers only the keys
-    /// that it reads, while Redis registers all keys of the script. This flavour has the same error texts as Redis.
+    /// Valkey 9.0, which has `DELIFEQ` and the option `IFEQ` of `SET`. After `CLIENT CACHING YES`, a script registers
+    /// only the keys that it reads, while Redis registers all keys of the script. This flavour has the same error texts
+    /// as Redis.
     Valkey,
-    /// Valkey 8.1, which has `SET .. IFEQ`, but no `DELIFEQ`. Otherwise like [`Valkey`](Self::Valkey).
+    /// Valkey 8.1, which has the option `IFEQ` of `SET`, but no `DELIFEQ`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey81,
     /// Valkey 9.1, which also has `MSETEX`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey91,
-    /// Redis 8.4 **from its documentation**, never compared with a server. It has `DELEX`, `SET .. IFEQ` and `MSETEX`.
-    /// Otherwise like [`Redis`](Self::Redis).
+    /// Redis 8.4 **according to its documentation**: the flavour was never compared with a server. It has `DELEX`,
+    /// `MSETEX` and the option `IFEQ` of `SET`. Otherwise like [`Redis`](Self::Redis).
     Redis84,
     /// A Redis without the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise
     /// like [`Redis`](Self::Redis).
@@ -27,8 +28,8 @@ impl Flavour {
         matches!(self, Self::Valkey | Self::Valkey81 | Self::Valkey91)
     }
 
-    /// Returns `true` if this flavour has `command`. Only commands that some flavours lack are checked. `ifeq` is the
-    /// option of `SET`.
+    /// Returns `true` if this flavour has `command`. Also returns `true` for every command that all flavours have.
+    /// `ifeq` stands for the option of `SET`.
     pub(super) fn knows(self, command: &str) -> bool {
         match command {
             "client" | "info" => self != Self::Proxied,

@@ -1,19 +1,20 @@
 //! A small lock node inside your process, **for development, tests, demos and the simulator**. An embedded node is not
-//! a production server: it writes nothing to disk, replicates nothing, and limits only the buffers of hostile clients.
+//! a production server: it writes nothing to disk, replicates nothing, and limits no memory except the buffers of its
+//! connections.
 //!
 //! An [`EmbeddedNode`] listens on the loopback interface, on its own thread. A test can stop the node, restart it with
 //! or without its memory, and stall it.
 //!
 //! An embedded node runs the commands and scripts that this library uses, and a few more commands for tests. The node
-//! sends the same replies and pushes as `redis-server` 7.0.15, byte for byte. Only the texts of errors may differ after
-//! the first word. A test sends the same random commands to both (`tests/it/embedded.rs`).
+//! sends the same replies and pushes as `redis-server` 7.0.15, byte for byte. Only error texts may differ, and only
+//! after the first word. A test sends the same random commands to both (`tests/it/embedded.rs`).
 //!
 //! The tests of this library can also choose another *flavour*. The flavours for Valkey 8.1, 9.0 and 9.1 are compared
 //! with their servers in the same way. (The exception is `AUTH` on 8.1.1: that server does not answer a refused `AUTH`
 //! that follows other commands.) The flavour for Redis 8.4 is written **from its documentation alone**: `DELEX`,
-//! `SET .. IFEQ` and `MSETEX` were not compared with a server. Another flavour has neither `CLIENT` nor `INFO`, like a
-//! hosted service or a proxy. The tests can also make a node refuse commands, for example scripts, as for a user
-//! without `+@scripting`.
+//! `MSETEX` and the option `IFEQ` of `SET` were not compared with a server. Another flavour has neither `CLIENT` nor
+//! `INFO`, like a hosted service or a proxy. The tests can also make a node refuse commands, for example scripts, as
+//! for a user without `+@scripting`.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -26,7 +27,8 @@
 //! # The commands
 //!
 //! * On keys: `SET` (`NX`, `XX`, `PX`, `PXAT`, `KEEPTTL`), `GET`, `DEL`, `PTTL`, `PEXPIRE` (`LT`), `SETNX`, `GETSET`,
-//!   `ZADD`, `ZRANGE`, `FLUSHALL`. Some flavours also have `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
+//!   `ZADD`, `ZRANGE`, `FLUSHALL`. Some flavours also have `SET` with `IFEQ`, `DELIFEQ`, `DELEX` with `IFEQ`, and
+//!   `MSETEX`.
 //! * Transactions: `WATCH`, `MULTI`, `EXEC`, `DISCARD`.
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `SCRIPT FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT SETNAME`, `SETINFO`.

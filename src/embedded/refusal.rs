@@ -1,5 +1,5 @@
 //! Error replies. The first word of each error is the same as in the server, because clients use it to distinguish
-//! errors. The library also reads the words `unknown command` and, after `NOPERM`, `' command`.
+//! errors. The library also looks for the words `unknown command`, and after `NOPERM` for `' command`.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::format;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refusal(Cow<'static, str>);
 
-/// How many bytes of an unknown command an error repeats at most.
+/// The maximum number of bytes of an unknown command that an error repeats.
 const ECHO_BYTES_MAX: usize = 64;
 
 impl Refusal {

@@ -1,7 +1,7 @@
 //! The scripts of this library, and the commands that load and run scripts.
 //!
-//! The node has no interpreter: each script is a function that does the same as its text, even for values that the
-//! library never sends. The node refuses a script that gets fewer keys or arguments than the library sends.
+//! The node has no interpreter: each script is a function that does the same as the script's Lua text, even for values
+//! that the library never sends. The node refuses a script that gets fewer keys or arguments than the library sends.
 
 mod fencing;
 mod join;

@@ -28,20 +28,20 @@ const FIRST: usize = 2;
 
 const BACKLOG: i32 = 511;
 
-/// The pause between two searches for expired keys while pushes depend on them, which is also a server's default. After
-/// a failed accept, the thread also pauses for at most this time (for example, because no descriptor was left).
+/// The pause between two searches for expired keys, which is also a server's default. The thread searches only while a
+/// key is registered for a push. After a failed accept, the thread tries again after at most this time.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The server, which its thread and the handle share.
 pub(super) struct Shared {
-    /// A thread that waits for the server holds this mutex. So the thread that has the server cannot take it again
-    /// before the waiting thread.
+    /// A thread locks this mutex before it locks the server. So a thread that has just unlocked the server cannot lock
+    /// it again before a waiting thread.
     pub(super) turn: Mutex<()>,
     pub(super) server: Mutex<Server>,
 }
 
 impl Shared {
-    /// Locks the server. A panic under the mutex does not make the store inconsistent.
+    /// Locks the server. Ignores a poisoned mutex, because no panic can leave the store inconsistent.
     pub(super) fn lock(&self) -> MutexGuard<'_, Server> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.lock().unwrap_or_else(PoisonError::into_inner)

@@ -69,8 +69,8 @@ pub enum Memory {
     Lost,
 }
 
-/// The time of the store's clock at [`Instant::ZERO`]. A server counts from 1970, so the largest expiry that it accepts
-/// is smaller by this time.
+/// The time of the store's clock at [`Instant::ZERO`], in milliseconds since 1970. As in a server, the largest accepted
+/// ttl depends on this time.
 const EPOCH: Millis = 1_790_000_000_000;
 
 impl Store {

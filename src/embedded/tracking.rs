@@ -24,7 +24,7 @@ use crate::resp::write;
 
 use super::session::Session;
 
-/// See the [module](self). The numbers that `HELLO` shows identify the clients.
+/// See the [module](self). A client is identified by the number that `HELLO` reports.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
     /// The clients that get pushes: they have switched tracking on and use RESP3.
@@ -69,8 +69,7 @@ impl Tracking {
         }
     }
 
-    /// Adds a push to `client` that says that this key, or all keys, may have changed. Does nothing if the client
-    /// currently gets no pushes.
+    /// Queues a push about `key`, or about all keys, for `client`. Does nothing if the client currently gets no pushes.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
         if self.listeners.contains(&client) {
             self.pushes.push_back((client, invalidate(key)));
@@ -102,7 +101,7 @@ impl Tracking {
     }
 }
 
-/// Returns the push that says that this key, or all keys, may have changed.
+/// Returns the `invalidate` push for `key`, or for all keys if `key` is `None`.
 fn invalidate(key: Option<&[u8]>) -> Vec<u8> {
     let mut push = Vec::new();
     write::push(&mut push, 2);

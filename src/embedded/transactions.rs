@@ -1,4 +1,4 @@
-//! `WATCH`, `MULTI .. EXEC`, and the commands in between.
+//! The commands of transactions: `WATCH`, `MULTI`, `EXEC` and `DISCARD`.
 //!
 //! The store refuses a faulty command (an unknown command, too few words, a missing permission) immediately, and then
 //! `EXEC` runs no command. If a command fails when it runs, the other commands still run.

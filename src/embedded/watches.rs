@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// See the [module](self). The numbers that `HELLO` shows identify the clients.
+/// See the [module](self). A client is identified by the number that `HELLO` reports.
 ///
 /// A watch applies to a key in one database, whether the key exists or not. A watch ends with `EXEC` or `DISCARD`, or
 /// when the client disconnects. A change by the client's own command also aborts its transaction. The store removes an

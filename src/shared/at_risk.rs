@@ -1,4 +1,4 @@
-//! The signal that a lock is about to end, and the health of a lock.
+//! The signal that a lock is about to expire, and the health of a lock.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ impl AtRisk {
     }
 }
 
-/// Returns how long before the end of the lock the signal comes. The result is `left`, rounded up to whole ticks of the
+/// Returns how much validity is left when the signal comes. The result is `left`, rounded up to whole ticks of the
 /// engine, plus one tick.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);

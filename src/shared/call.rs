@@ -1,13 +1,13 @@
-//! Wakes the I/O thread while it waits for the nodes' descriptor.
+//! Wakes the I/O thread while it rests.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// A wake-up that only the I/O thread can take.
+/// A pair of connected sockets: any thread writes to one socket, and only the I/O thread reads from the other.
 #[derive(Debug)]
 pub(super) struct Call {
     sender: UnixStream,
-    /// A descriptor that becomes readable when another thread calls the I/O thread.
+    /// The socket that the I/O thread reads.
     pub(super) receiver: UnixStream,
 }
 
@@ -19,14 +19,14 @@ impl Call {
         Ok(Self { sender, receiver })
     }
 
-    /// Makes the descriptor readable.
+    /// Wakes the I/O thread.
     pub(super) fn send(&self) {
         // If the socket is full, the write fails. A failed write does no harm, because the I/O thread still has an
         // earlier call to read.
         let _ = (&self.sender).write(&[0]);
     }
 
-    /// Takes the call. The I/O thread calls this function when it wakes.
+    /// Removes all wake-ups that have arrived. The I/O thread calls this function when it wakes.
     pub(super) fn take(&self) {
         // Ignores an error: the read fails if no call has arrived.
         let _ = (&self.receiver).read(&mut [0; 64]);

@@ -33,7 +33,7 @@ pub(super) struct Callers {
     pub(super) tasks: Vec<Waker>,
 }
 
-/// Says whether a thread or a task waits.
+/// Whether a thread or a task waits for the outcome.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WaitsAs {
     Thread,
@@ -101,8 +101,8 @@ impl Callers {
         self.operations[usize::from(round.place().0)].put(round, slot);
     }
 
-    /// Records that a loss of `lock` will be reported to `slot`. A kept lock gets a slot only when a caller [asks about
-    /// it](Self::slot_of_kept).
+    /// Records that a loss of `lock` will be reported to `slot`. Does nothing for a kept lock, whose slot comes
+    /// from [`slot_of_kept`](Self::slot_of_kept).
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
         if !lock.is_kept() {
             self.locks.put(lock.id(), Arc::clone(slot));
@@ -121,7 +121,7 @@ impl Callers {
         self.add_slot(lock.id(), false)
     }
 
-    /// Adds a slot for a lock that is held or has ended.
+    /// Adds a slot for `lock`, which is lost if `is_over` is `true`.
     fn add_slot(&mut self, lock: LockId, is_over: bool) -> Arc<Slot> {
         let slot = match is_over {
             true => Slot::of_lost(),
@@ -211,8 +211,8 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    /// Records that the engine has extended `lock` by itself, or has failed to extend it. `is_over` says whether the
-    /// lock's end was reported. `is_over` is `None` if no caller has the lock.
+    /// Records that the engine has extended `lock` by itself, or has failed to extend it. `is_over` is `true` if the
+    /// loss of the lock was reported, and `None` if no caller has the lock.
     fn note_kept(
         &mut self,
         lock: LockId,
@@ -255,7 +255,7 @@ impl Callers {
     }
 }
 
-/// Requests an alert that comes `early` before the end of `lock`.
+/// Requests an alert for the time when `lock` is valid for less than `early`.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
     engine.alert(lock, early.saturating_sub(NOTICE)); // An alert comes early by `NOTICE`.
 }

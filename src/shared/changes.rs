@@ -1,7 +1,7 @@
 //! A [`Watch`] returns the changes of a resource, one after another.
 //!
 //! The engine reports one change and ends the operation. To get the next change, the caller begins another operation
-//! with the reported state. If the caller does not ask for the next change, there is no traffic.
+//! with the reported state. A watch without an open operation sends nothing.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,7 +30,8 @@ use crate::limits::WATCHES_MAX;
 /// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
 /// each change the watch asks every node once more. If a node sends no notifications
 /// (see [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
-/// ([`Retry::new`](crate::Retry::new)). If the caller stops calling, the traffic stops after the next change.
+/// ([`Retry::new`](crate::Retry::new)). If the caller stops calling `next`, the watch sends nothing after the next
+/// change.
 ///
 /// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
 ///

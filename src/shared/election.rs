@@ -5,8 +5,8 @@
 //!
 //! # Not here
 //!
-//! The module [`fencing`](crate::engine) of the engine explains why a node grants the lock of a leader only if its
-//! token contains the fencing token.
+//! The module [`fencing`](crate::engine) of the engine explains why the token of a leader must contain its fencing
+//! token.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -124,8 +124,8 @@ impl Redlock {
 /// A term as the leader of an election. Returned by [`Redlock::campaign`]. To resign, drop the `Leadership`, which is
 /// the guard of the leader's lock.
 ///
-/// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss. If
-/// actions must not happen in two terms at the same time, they need a store that compares
+/// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss. To
+/// reject actions of an earlier leader, use a store that compares
 /// terms: [`manual::elections`](crate::manual::elections).
 pub type Leadership = Guard<held::Term>;
 
@@ -184,11 +184,11 @@ impl fmt::Debug for Leader {
 /// is none. Each later call returns the next change. Terms never decrease: a leader with a smaller term than an earlier
 /// leader has lost its lock, and is not reported. While too few nodes answer, no change is reported.
 ///
-/// If the nodes push changes (`CLIENT TRACKING`), the observer notices a resignation at the first push. Like
+/// If the nodes push changes (`CLIENT TRACKING`), the observer notices a resignation with the first push. Like
 /// a [`Watch`], an observer may leave out a change if the next leader follows within about 10 ms, or between two calls.
 ///
-/// When a call returns a leader, another client may already be the leader. So send the term along with each request to
-/// the leader or its store.
+/// When a call returns a leader, another client may already be the leader. So send the term with each request to the
+/// leader or its store.
 #[must_use = "it tells what is asked of it"]
 #[derive(Debug)]
 pub struct Observer {

@@ -18,7 +18,7 @@ const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 /// How long the last handle waits for the end of the I/O thread, in addition to the shutdown timeout.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The stage of the I/O thread's end.
+/// Whether the I/O thread still serves the handle.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum EndStage {
     /// The thread serves the handle, or waits for the answers to the last releases.
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end, and does not wait.
+    /// Tells the I/O thread to end, without waiting for it.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;

@@ -27,7 +27,7 @@ use crate::trace::Operation;
 /// the nodes have granted or will grant, without waiting for answers. In a forked child the drop does nothing.
 ///
 /// Poll a woken future soon, or drop it. If a future has got the lock but is not polled, no other client gets the lock
-/// until its ttl has passed. A later poll returns [`LockError::TooSlow`]. The handle extends
+/// until the ttl has passed. A later poll returns [`LockError::TooSlow`]. The handle extends
 /// a [kept](LockOptions::keep) lock even if its future is not polled.
 ///
 /// A future counts as a handle: it keeps the connections open.

@@ -7,7 +7,7 @@
 /// unlocking 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.
 const CALLERS_MIN: usize = 16;
 
-/// The largest number of doublings.
+/// The largest value of `vain`: at most 64 batches pass without gathering.
 const VAIN_MAX: u32 = 6;
 
 /// See the [module](self).

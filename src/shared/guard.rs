@@ -123,7 +123,7 @@ impl<H: Holds> Guard<H> {
     /// Runs `future` while the lock is held. If the lock is [lost](Self::lost) first, drops the future, which stops at
     /// its current `.await`.
     ///
-    /// Call [`unlock_async`](Self::unlock_async) afterwards to check that the lock was held to the end.
+    /// Afterwards, call [`unlock_async`](Self::unlock_async) to check that the lock was held throughout.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -255,7 +255,7 @@ impl<H: Holds> Guard<H> {
         self.keep_for(Duration::MAX)
     }
 
-    /// Like [`keep`](Self::keep), but extends the lock at most until `most` from now.
+    /// Like [`keep`](Self::keep), but keeps the lock for at most `most` from now.
     ///
     /// # Errors
     ///
@@ -274,21 +274,21 @@ impl<H: Holds> Guard<H> {
         section.engine.keep(clock::now(), lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a
-    /// majority. The new end may be earlier than before, for example if an operator shortened the ttl of its
-    /// keys. [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. If a majority
-    /// needs q nodes, the new end is the time of the call plus the q-th largest remaining ttl, minus the [lock
+    /// Asks the nodes for the remaining ttl of the lock, and computes the lock's new expiry from the answers of a
+    /// majority. The new expiry may be earlier than before, for example if an operator shortened the ttl of the
+    /// keys. [`lost`](Self::lost) then uses the new expiry. The call changes nothing on the nodes. If a majority needs
+    /// q nodes, the new expiry is the time of the call plus the q-th largest remaining ttl, minus the [lock
     /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than the delay plus the
     /// drift, the call returns [`ExtendError::Expired`].
     ///
     /// After a confirmation, a lock that another clock has measured ([`Lock::from_bytes`], [`Redlock::adopt`]) is
-    /// valid. A confirmation does not revive a lock whose loss was reported, because the holder may have stopped. The
-    /// new end is never further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl),
-    /// or the longest requested ttl). So if an operator has removed the expiry of the lock's keys, you must confirm the
-    /// lock repeatedly.
+    /// valid. A confirmation does not revive a lock whose loss was reported, because the holder may have stopped. A
+    /// confirmed lock is valid for at most the longest ttl of the handle
+    /// ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest requested ttl). So if an operator has removed the
+    /// expiry of the lock's keys, you must confirm the lock repeatedly.
     ///
     /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also waits
-    /// for the other nodes, at most until their node timeouts. The nodes must allow `EVAL`, unless the handle
+    /// for the other nodes, up to their node timeouts. The nodes must allow `EVAL`, unless the handle
     /// uses [`Builder::without_scripts`](crate::Builder::without_scripts).
     ///
     /// ```no_run
@@ -325,8 +325,7 @@ impl<H: Holds> Guard<H> {
         self.prolong_async(operation, Engine::confirm).await
     }
 
-    /// Extends or confirms the lock. Blocks this thread until the answers come, at most as long
-    /// as [`Shared::patience`](super::Shared::patience) allows.
+    /// Extends or confirms the lock. Waits for the answers, for at most [`Shared::patience`](super::Shared::patience).
     fn prolong(
         &mut self,
         operation: Operation,
@@ -459,7 +458,7 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Takes the lock out of the guard, and returns the lock with a slot for its release.
+    /// Takes the lock out of the guard. Returns the lock, and the slot for the outcome of its release.
     fn take_to_release(&mut self) -> (Lock, Arc<Slot>) {
         let lock = self.lock.take().expect("it is held");
         (lock, self.slot.take().unwrap_or_default())
@@ -482,7 +481,6 @@ impl<H: Holds> Guard<H> {
         Signal::new(slot, shared, self.lock(), early)
     }
 
-    /// Returns `true` if the loss of the lock was reported.
     fn is_reported(&self) -> bool {
         match &self.slot {
             Some(slot) => slot.tenure.is_reported(),
@@ -496,8 +494,8 @@ impl<H: Holds> Guard<H> {
 }
 
 impl LockGuard {
-    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock
-    /// in between. The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
+    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock in
+    /// between. The shared lock expires when the exclusive lock would have expired, or some milliseconds earlier.
     /// A [kept](crate::LockOptions::keep) lock stays kept.
     ///
     /// The shared lock is valid even if too few nodes answer. A node that has not answered may refuse other readers

@@ -41,10 +41,10 @@ impl Redlock {
 
     /// Takes a shared lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
-    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took
-    /// the exclusive lock. While a client waits for the exclusive lock, new callers of the shared lock wait
-    /// behind that client. A caller that has waited about two seconds for a shared lock may overtake that
-    /// client. [`manual::holders`](crate::manual::holders) describes the consequences for writers.
+    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
+    /// exclusive lock. While a client waits for the exclusive lock, new callers of the shared lock wait behind that
+    /// client. A caller that has waited about two seconds for a shared lock may overtake the waiting
+    /// writer. [`manual::holders`](crate::manual::holders) describes the consequences for writers.
     ///
     /// The nodes must allow scripts.
     ///
@@ -89,8 +89,8 @@ impl Redlock {
         self.lock_shared_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Like [`lock_shared_with`](Self::lock_shared_with), but returns a future for any executor. The wait in the
-    /// options begins with the first poll.
+    /// Like [`lock_shared_with`](Self::lock_shared_with), but returns a future for any executor. The time limit in the
+    /// options counts from the first poll.
     pub fn lock_shared_with_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -100,8 +100,8 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. At most this number of clients
-    /// hold a permit at the same time. If no permit is free, waits for a permit, by default for at most 5 s:
+    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. At most `permits` clients hold a
+    /// permit at the same time. If no permit is free, waits for a permit, by default for at most 5 s:
     /// see [`Retry`](crate::Retry).
     ///
     /// # Errors
@@ -177,8 +177,8 @@ impl Redlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Like [`permit_with`](Self::permit_with), but returns a future for any executor. The wait in the options begins
-    /// with the first poll.
+    /// Like [`permit_with`](Self::permit_with), but returns a future for any executor. The time limit in the options
+    /// counts from the first poll.
     pub fn permit_with_async(
         &self,
         resource: impl AsRef<[u8]>,

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The I/O thread naps while a caller takes and releases locks in a tight loop, so the caller never has to wake it. A
-//! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then the I/O
-//! thread waits for the descriptor *without* the poll, so that the poll is free for the next caller.
+//! millisecond after the last call, the I/O thread reads late answers, repeats unanswered releases and fires timers.
+//! Then it waits until a socket is ready, *without* the poll, so that the poll is free for the next caller.
 
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
@@ -141,9 +141,9 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Wakes the waiting threads if a thread keeps the wire for too long, because the timers of the engine fire only
-    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time when this thread first found
-    /// the wire taken.
+    /// Wakes the waiting threads if another thread keeps the wire for too long, because this thread cannot fire timers
+    /// without the wire. From then on, each thread checks its own clock. `stuck` is the time when this thread first
+    /// found the wire taken.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -199,8 +199,8 @@ impl<'a> IoThread<'a> {
         self.rest(limit, true);
     }
 
-    /// Waits until a thread calls this thread, or `limit` has passed. If this thread `watches`, a ready socket also
-    /// ends the wait.
+    /// Waits until a thread calls this thread, or `limit` has passed. If `watches` is `true`, a ready socket also ends
+    /// the wait.
     fn rest(&self, limit: Option<Duration>, watches: bool) {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut descriptors = [
@@ -216,7 +216,7 @@ impl<'a> IoThread<'a> {
     }
 }
 
-/// Makes the timers of this thread exact. If the system refuses, sleeps end slightly late.
+/// Reduces the timer slack of this thread. If the system call fails, sleeps end slightly late.
 fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));

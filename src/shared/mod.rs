@@ -10,7 +10,7 @@
 //!                     sleeps with it. It takes the poll to sleep on the descriptor, and holds nothing else.
 //! ```
 //!
-//! Each part of the handle has one rule.
+//! The parts of the handle:
 //!
 //! * **Engine and callers** are under one mutex, which threads hold for computation only. Every section under the mutex
 //!   begins with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. The section that decides
@@ -23,7 +23,7 @@
 //!   all requests before it puts the wire back.
 //! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
-//!   that waits without the poll sleeps in its slot.
+//!   that waits without the poll sleeps until its slot wakes it.
 //!
 //! How callers share the engine and the two roles:
 //!
@@ -43,9 +43,9 @@
 //!   themselves, and no other task is woken. Meanwhile, a thread that waits for the loss of a lock relies on its own
 //!   clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
-//!   thread does not keep the poll. Instead, it watches the descriptor, as it does between calls. So another caller
-//!   polls for itself, even if ten thousand tasks rest. After a call, the I/O thread naps for a millisecond, so it may
-//!   notice a free lock a millisecond late.
+//!   thread does not keep the poll. Instead, it waits without the poll until a socket is ready, as it does between
+//!   calls. So another caller polls for itself, even if ten thousand tasks rest. After a call, the I/O thread naps for
+//!   a millisecond, so it may notice a free lock a millisecond late.
 //! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
 //!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
@@ -65,18 +65,18 @@
 //!
 //! * *No wake-up is lost*: one mutex protects the record of sleeping threads, of called threads, and of the remaining
 //!   work. Each section ends with [`Roles::leave`](roles::Roles::leave), which ensures that a thread does the remaining
-//!   work. `tests/interleavings` checks every order of the steps.
-//! * *Only one thread uses the poll*: a thread takes the poll out of `Core`, so no other thread can have it. On an idle
-//!   handle the I/O thread waits for the descriptor without the poll, and reads no event.
+//!   work. `tests/interleavings` checks every interleaving of the threads.
+//! * *Only one thread uses the poll*: a thread takes the poll out of `Core`, so no other thread can have it. While the
+//!   handle is idle, the I/O thread waits for ready sockets without the poll, and reads no events.
 //! * *An operation can be cancelled at any time*: under the mutex, either the operation is still open and is cancelled,
 //!   or its outcome is in the slot and the lock is released.
-//! * *A fork is noticed*: each call compares the process id before it locks anything. A forked child never waits for
-//!   the mutex.
+//! * *A fork is noticed*: each call checks for a fork before it locks anything. A forked child never waits for the
+//!   mutex.
 //! * *No noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
-//!   section begins the noted requests, so a caller that cancels or times out finds its own operation.
+//!   section begins the noted requests, so the request of a caller that cancels or times out has already begun.
 //! * *The program may end right after a drop*: a drop returns only when the release is written.
 //! * *A waker may call the handle or drop a guard*: the thread that calls the waker has neither the mutex nor a role.
-//! * *A panic* under the mutex, with the wire or with the poll closes the handle.
+//! * *A panic closes the handle* if the thread that panics has the mutex, the wire or the poll.
 //! * *No thread moves the bytes of others for long*: after sixteen rounds of reading and writing, the I/O thread takes
 //!   over.
 //! * *Steady traffic does not delay timers*: timers fire in the section after each read, even if more bytes have
@@ -86,16 +86,16 @@
 //!
 //! * **No call waits longer than its own deadline** for a node or for another thread, because each caller checks its
 //!   own clock. A caller waits without a deadline only for the mutex, which is held for microseconds. A call without a
-//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves the callers, it also
-//!   measures the time of calls without a deadline. If a thread keeps the wire for too long, the I/O thread wakes the
-//!   waiting threads, and each checks its own clock.
-//! * **A lone caller does not pay for sharing**: a call costs one `getpid`, an uncontended mutex and no wake-up. A lock
-//!   and its release cost one allocation.
+//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves the callers, it enforces
+//!   this limit. If a thread keeps the wire for too long, the I/O thread wakes the waiting threads, and each checks its
+//!   own clock.
+//! * **A lone caller does not pay for sharing**: a call costs an uncontended mutex and no wake-up. A lock and its release
+//!   cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
-//!   answer. A release is never refused for lack of room.
+//!   answer. The engine accepts every release, even at its limits.
 //! * **The last handle waits for the releases**: its drop writes the releases, and waits up
-//!   to [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers. The I/O thread sends the
-//!   remaining debts in the background, for as long as the keys live.
+//!   to [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers. After that, the I/O thread
+//!   repeats unanswered releases in the background, until the keys have expired.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
 //!   lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls return `Forked`, and dropping only closes descriptors.
@@ -187,12 +187,11 @@ struct Handle {
 struct Shared {
     /// The process that created the handle.
     process: Process,
-    /// The engine and its callers. A thread waits on this monitor if its drop must not return before the release is
-    /// written.
+    /// The engine and its callers. A thread that drops a guard waits on this monitor until the release is written.
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
-    /// The callers that other woken callers will wake.
+    /// The callers that other callers will wake.
     relay: Relay,
     /// The registry of the sockets. The descriptor of the registry is readable when a socket is ready.
     registry: Registry,
@@ -202,7 +201,7 @@ struct Shared {
     call: Call,
     /// The number of open watches.
     watches: AtomicUsize,
-    /// The stage of the I/O thread's end. The last handle waits for the end.
+    /// Whether the I/O thread still serves the handle. The drop of the last handle waits on this monitor.
     ending: Monitor<EndStage>,
     /// An empty list that is reused for the threads to wake after a section.
     spare: Mutex<Vec<Arc<Slot>>>,
@@ -253,9 +252,9 @@ impl Shared {
 
     // ----- how long a caller waits ------------------------------------------------------------
 
-    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`. The result is twice the
-    /// node timeout, plus some time for the serving thread. An answer takes longer only if the system does not schedule
-    /// the serving thread.
+    /// Returns how long a caller without a deadline waits for the outcome of an operation on a lock of `ttl`. The
+    /// result is twice the node timeout, plus some time for the serving thread. An outcome takes longer only if the
+    /// system does not schedule the serving thread.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self
@@ -264,8 +263,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns how long a caller without a deadline waits for a lock, by its own clock. The result is twice the time of
-    /// all attempts, because the caller may wait behind other callers.
+    /// Returns how long a caller without a deadline waits to get a lock. The result is about twice the time of all
+    /// attempts, because the caller may wait behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

@@ -1,6 +1,6 @@
 //! A value under a mutex, and the threads that wait for it to change.
 //!
-//! A panic under the mutex is ignored, because no code here panics between two changes that belong together.
+//! A poisoned mutex is ignored, because no panic can leave the value half changed.
 
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};

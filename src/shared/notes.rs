@@ -41,7 +41,8 @@ const PATIENCE: Duration = Duration::from_micros(4);
 /// The shortest and the longest wait for missing callers.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The limits on the sum of all waits, per caller and in total. Other callers wait during this time.
+/// The limits on the sum of all waits: for each caller, and in total. During these waits, the I/O thread serves no
+/// other callers.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
@@ -54,7 +55,6 @@ pub(super) struct Note {
     pub(super) asked: Option<Asked>,
 }
 
-/// The request.
 #[derive(Debug)]
 pub(super) enum Asked {
     Acquire(Wanted, PackedOptions),
@@ -120,8 +120,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// `true` if there are places or notes. Threads change this flag under the mutex of the engine and the mutex of the
-    /// notes, so each thread sees its own notes.
+    /// `true` if there are places or notes. This flag changes only while both the engine and the notes are locked, so
+    /// each thread sees its own notes.
     in_use: AtomicBool,
 }
 
@@ -130,7 +130,7 @@ struct Inner {
     notes: VecDeque<Note>,
     /// The number of free places.
     places: usize,
-    /// `true` if threads may take places too.
+    /// `true` if threads may take places, and not only tasks.
     takes_threads: bool,
 }
 
@@ -152,7 +152,7 @@ impl Notes {
 
     // ----- callers ----------------------------------------------------------------------------
 
-    /// Takes a place for `note`. Returns the note if there is no free place.
+    /// Stores `note` if there is a free place for it, and otherwise returns it.
     pub(super) fn put(&self, note: Note) -> Result<(), Note> {
         if !self.is_in_use() {
             return Err(note);
@@ -172,7 +172,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Takes a place for a caller that makes its request without a note.
+    /// Uses up the place of a caller that makes its request without a note.
     pub(super) fn pass(&self) {
         if self.is_in_use() {
             self.take_place(self.inner.lock());
@@ -198,7 +198,7 @@ impl Notes {
         self.in_use.store(true, Ordering::Relaxed);
     }
 
-    /// Moves all notes to `empty`.
+    /// Moves all notes to the list `empty`.
     pub(super) fn take(&self, empty: &mut VecDeque<Note>) {
         let mut inner = self.inner.lock();
         core::mem::swap(&mut inner.notes, empty);
@@ -215,7 +215,7 @@ impl Notes {
     // ----- the I/O thread ---------------------------------------------------------------------
 
     /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or the wait has lasted too
-    /// long. Then removes the free places, and returns their number. The `relay` wakes callers during the wait.
+    /// long. Then removes the free places, and returns their number. Meanwhile, lets `relay` wake callers.
     pub(super) fn gather(&self, relay: &Relay, due: Instant) -> usize {
         let (mut inner, mut now) = (self.inner.lock(), clock::now());
         let most = times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX);

@@ -96,7 +96,7 @@ impl Redlock {
     /// already replaced the token.
     ///
     /// Breaking one resource of a lock on several resources breaks the whole lock. The other resources become free when
-    /// the holder notices the loss, or when the ttl of their keys ends.
+    /// the holder notices the loss, or when their keys expire.
     ///
     /// ```no_run
     /// # use shearline::{Breaking, Redlock};
@@ -214,8 +214,8 @@ impl Redlock {
     /// node.
     ///
     /// Returns for each node, in the order of the configuration, the number of counters, and the reason why the node
-    /// may have more counters. The reason is `None` if the number is complete. The result is empty in a forked child,
-    /// and after the engine has panicked.
+    /// may have more counters. The reason is `None` if all counters were counted. The result is empty in a forked
+    /// child, and after the engine has panicked.
     ///
     /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes
     /// one or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
@@ -254,8 +254,8 @@ impl Redlock {
     /// A node lists the keys that may be locks: strings that are not longer than any token, and sorted sets. A listed
     /// name may belong to another program, to a lock that no majority holds, or to a lock that has just ended. A lock
     /// that is held throughout the call is listed by every node that has it. Names that begin with `shearline:` and
-    /// keys that the user may not read are not listed. The unreadable keys cost an entry in the ACL log of the node for
-    /// each 2,000 keys. Servers before Redis 7 make an entry for each unreadable key.
+    /// keys that the user may not read are not listed. For unreadable keys, a node adds an entry to its ACL log for
+    /// each 2,000 keys. Servers before Redis 7 add an entry for each unreadable key.
     ///
     /// The cost and the time limit are the same as for [`count_counters`](Self::count_counters), with about a
     /// microsecond more for each name. The call changes nothing on the nodes. The Redis user needs the permissions
@@ -297,25 +297,24 @@ impl Redlock {
     /// Returns `Ok` if a majority of the nodes would vote now. If too few nodes would vote, returns an error with the
     /// reasons, such as a wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start
     /// of a program, right after [`build`](crate::Builder::build), and stop if an operator is needed
-    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass by themselves: new servers
-    /// are in quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the
+    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other faults may disappear without an operator: new
+    /// servers are in quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the
     /// quarantine ends.
     ///
     /// `check` does not find a missing permission ([`Unusable::Permission`](crate::Unusable)) before a call has tried
     /// to take a lock, because permissions depend on the name of the lock. After a call has failed for lack of a
-    /// permission, `check` reports the missing permission until a later call finds that it is granted. Only the calls
-    /// that take locks report a fault of one name (a key pattern that does not match) or a temporary fault (`OOM`).
+    /// permission, `check` reports the missing permission until a later call finds that it is granted. `check` does not
+    /// report a fault that affects only some names (a key pattern that does not match), or a temporary fault (`OOM`).
     ///
-    /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). The call reports a repaired node after the
-    /// next attempt to connect, which is at most two seconds later. The call reports a granted permission after the
-    /// next lock request.
+    /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). If a node was repaired, the result changes
+    /// after the next attempt to connect, at most two seconds later.
     ///
     /// # Errors
     ///
     /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
     /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock
-    /// until an operator has repaired the reported faults. Otherwise, the faults may pass by themselves: nodes are
-    /// down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
+    /// until an operator has repaired the reported faults. Otherwise, the faults may disappear without an operator:
+    /// nodes are down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -359,8 +358,8 @@ impl Redlock {
     /// access to the keys `shearline:*`.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) the call writes your decision to the node, and the decision
-    /// applies to all clients. The call updates the marker without a barrier, and removes an existing barrier. Another
-    /// handle notices the change within a second if its callers ask for locks.
+    /// applies to all clients. The call updates the marker without a barrier, and removes an existing barrier. Other
+    /// handles that take locks notice the change within a second.
     ///
     /// # Errors
     ///
@@ -395,8 +394,8 @@ impl Redlock {
     }
 
     /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. Nodes that
-    /// connect later are not trusted. If this handle was asked for a fencing token before, the result leaves out
-    /// trusted nodes that have not confirmed their counter floors.
+    /// connect later are not trusted. If this handle uses fencing tokens, the result leaves out trusted nodes that have
+    /// not confirmed their counter floors.
     ///
     /// Call `trust_nodes` for nodes that no client has used for locks yet.
     /// With [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this

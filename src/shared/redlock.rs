@@ -149,9 +149,9 @@ impl Redlock {
     ///
     /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
     /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the nodes
-    /// in the last attempt. The call releases the keys of that attempt. If a node belongs to another group, immediately
-    /// returns [`LockError::OtherGroup`]. Also returns [`LockError::Saturated`], [`LockError::Forked`]
-    /// and [`LockError::Closed`].
+    /// in the last attempt. If the call fails, it releases the keys of the last attempt. If a node belongs to another
+    /// group, immediately returns [`LockError::OtherGroup`]. Also
+    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -241,14 +241,14 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard
-    /// has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard has one token and
+    /// one expiry for all names. The lock is extended, kept, lost and released as a whole,
     /// and [`resources`](LockGuard::resources) returns the names. While the lock is held, no client can lock any of the
     /// names, even with another library.
     ///
-    /// A node counts only while it has the keys of all names. The nodes must allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The command contains a
-    /// script of some 700 bytes.
+    /// A node counts towards the majority only while it has the keys of all names. The nodes must allow `EVAL`, and the
+    /// user needs `GET`, `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The
+    /// command contains a script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -314,8 +314,8 @@ impl Redlock {
         self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Like [`lock_with`](Self::lock_with), but returns a future for any executor. The wait in the options begins with
-    /// the first poll.
+    /// Like [`lock_with`](Self::lock_with), but returns a future for any executor. The time limit in the options counts
+    /// from the first poll.
     pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
         let wanted = Wanted::One(resource.as_ref().to_vec());
         Acquiring::new(self.clone(), wanted, *options)
@@ -330,8 +330,8 @@ impl Redlock {
         self.lock_all_with_async(resources, &LockOptions::new(ttl))
     }
 
-    /// Like [`lock_all_with`](Self::lock_all_with), but returns a future for any executor. The wait in the options
-    /// begins with the first poll.
+    /// Like [`lock_all_with`](Self::lock_all_with), but returns a future for any executor. The time limit in the
+    /// options counts from the first poll.
     pub fn lock_all_with_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,

@@ -1,20 +1,20 @@
 //! Records which thread has the wire, which thread has the poll, what the I/O thread does, and which threads to wake.
 //!
-//! The record is under the mutex of the engine, so all decisions to sleep and to wake happen in one order. Every
+//! The mutex of the engine protects this record, so all decisions to sleep and to wake happen in one order. Every
 //! section under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
-//! 1. Work for the wire is a request to the engine, or the result of a sleep in the poll. One of three threads sees
-//!    this work. The thread that has the wire checks for work before it puts the wire back. The thread that has the
-//!    poll checks for work before it falls asleep. If no thread has the wire or the poll, the I/O thread is called.
+//! 1. Work for the wire is a request to the engine, or the result of a sleep in the poll. The thread that has the wire
+//!    checks for such work before it puts the wire back. The thread that has the poll checks for such work before it
+//!    falls asleep. If no thread has the wire or the poll, the I/O thread is called.
 //! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
 //! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
 //!    free.
 //! 4. A caller does not sleep in the poll after its outcome is decided.
 //! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
-//! *Called* means that the I/O thread will run [`Roles::orders`] and find the reason there. A caller wakes a resting
-//! I/O thread with a token that no other thread can take. The token matters while the I/O thread watches the
-//! descriptor, because another thread in the poll may take the events of the descriptor.
+//! *Called* means that the I/O thread will run [`Roles::orders`], which finds the work. A caller wakes a resting I/O
+//! thread through a socket that only the I/O thread reads. An event in the poll would not be enough, because another
+//! thread in the poll might take that event.
 //!
 //! `tests/interleavings` checks every order of these steps.
 
@@ -52,13 +52,13 @@ pub(super) enum Poll<O> {
 pub(super) enum IoThread {
     /// The I/O thread is awake or in the poll, and calls [`Roles::orders`] before it rests.
     Busy,
-    /// The I/O thread is calling wakers, and then returns.
+    /// The I/O thread is calling wakers, and cannot serve until they return.
     Away,
     /// The I/O thread rests for at most a millisecond, because active callers do not need it.
     Napping,
     /// The I/O thread rests while a caller has the poll.
     Parked,
-    /// The I/O thread waits for the descriptor until this time, without the poll.
+    /// The I/O thread waits without the poll, until a socket is ready or this time has come.
     Watching(Instant),
 }
 
@@ -95,7 +95,7 @@ pub(super) enum Orders {
     Close,
 }
 
-/// See the [module](self). `W` is the wire, and `O` names an operation.
+/// See the [module](self). `W` is the type of the wire, and `O` identifies an operation.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Roles<W, O> {
@@ -105,8 +105,8 @@ pub(super) struct Roles<W, O> {
     pub(super) wire: Option<W>,
     pub(super) poll: Poll<O>,
     pub(super) io_thread: IoThread,
-    /// `true` if the I/O thread has the poll, or will have it after it has called wakers. A caller that has begun an
-    /// operation leaves the writing to the I/O thread.
+    /// `true` if the I/O thread has the poll, or is calling wakers between two sleeps in the poll. Callers then leave
+    /// the writing to the I/O thread.
     pub(super) serving: bool,
     pub(super) closing: bool,
     /// `true` if a caller has slept in the poll since the last call of [`Roles::orders`].
@@ -128,19 +128,18 @@ impl<W, O: Copy + Eq> Roles<W, O> {
 
     // ----- any thread -------------------------------------------------------------------------
 
-    /// Returns `true` if there is work for the wire, and the wire is free.
     pub(super) fn has_work(&self) -> bool {
         self.work && self.wire.is_some()
     }
 
-    /// Returns `true` if callers poll for themselves. Callers poll if few operations wait, or if the I/O thread is
-    /// calling wakers, because a waker may call the handle and wait.
+    /// Returns `true` if callers may take the poll: few operations wait, or the I/O thread is calling wakers. A waker
+    /// may itself call the handle and wait.
     pub(super) fn leaves_poll(&self, waiting: usize) -> bool {
         waiting < MANY || self.io_thread == IoThread::Away
     }
 
-    /// Takes the poll for the thread that waits for `operation`, if the poll was offered to that thread. Also takes a
-    /// free poll, if the I/O thread need not serve. Returns `true` if the thread has the poll now.
+    /// Gives the poll to the thread that waits for `operation`, if the poll was offered to that thread, or if the poll
+    /// is free and the I/O thread need not serve. Returns `true` if the thread has the poll now.
     pub(super) fn take_poll(&mut self, operation: O, waiting: usize) -> bool {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),
@@ -154,7 +153,6 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         takes
     }
 
-    /// Records that the thread that has the poll falls asleep.
     pub(super) fn fall_asleep(&mut self, until: Instant) {
         if let Poll::Awake(owner) = self.poll {
             self.poll = Poll::Asleep(owner, until);
@@ -170,7 +168,6 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.work = true;
     }
 
-    /// Frees the poll for other threads.
     pub(super) fn give_back_poll(&mut self) {
         self.poll = Poll::Free;
         self.serving = false;
@@ -278,7 +275,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.poll == Poll::Awake(Owner::IoThread)
     }
 
-    /// Records that the I/O thread gives the poll back and will watch the descriptor.
+    /// Gives the poll back, and records that the I/O thread waits without the poll.
     pub(super) fn watch(&mut self, until: Instant) {
         self.give_back_poll();
         self.io_thread = IoThread::Watching(until);

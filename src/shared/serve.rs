@@ -27,8 +27,8 @@ const RECOVERY: Duration = Duration::from_millis(1);
 /// caller for long.
 const MOVES_MAX: usize = 16;
 
-/// The longest time that a dropped guard waits until the thread with the wire has written the release. A thread with
-/// the wire does not sleep, so it takes longer only if the system does not schedule it.
+/// The longest time that a dropped guard waits until the thread with the wire has written the release. The thread with
+/// the wire does not sleep, so writing takes longer only if the system does not schedule that thread.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads
@@ -40,8 +40,8 @@ pub(super) struct Section<'a> {
     holding: Holding<'a>,
 }
 
-/// A guard for a thread that has the mutex, the wire or the poll. If the thread panics, the guard closes the handle. If
-/// the thread does not panic, the drop of the guard wakes the threads that are due.
+/// A guard for a thread that has the mutex, the wire or the poll. If the thread panics, the guard closes the handle.
+/// Otherwise, dropping the guard wakes the threads in `wake` and `woken`.
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
     shared: &'a Shared,
@@ -49,38 +49,36 @@ pub(super) struct Holding<'a> {
     wake: Wake,
     /// `true` if dropped guards wait until their releases are written.
     is_awaited: bool,
-    /// `true` if the relay wakes the threads.
+    /// `true` if the relay wakes the threads in `woken`.
     relays: bool,
     woken: Vec<Arc<Slot>>,
 }
 
-/// The time that a thread waits for an outcome, by its own clock.
+/// When a thread began to wait for an outcome, and how long it waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) since: Instant,
     pub(super) wait: Wait,
 }
 
-/// See [`Times`].
+/// How long a thread waits for an outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     /// The thread waits until the caller's deadline.
     Deadline(Duration),
-    /// The thread waits longer than the nodes may take. While the I/O thread serves the callers, it ends the wait after
-    /// this time, so that the waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
+    /// The thread waits for this time, which is longer than the nodes may take. While the I/O thread serves the
+    /// callers, it wakes this thread in time. So this thread sleeps without a timer, which costs 0.6 us less.
     Patience(Duration),
     /// The thread waits until the outcome is decided.
     Forever,
 }
 
 impl Times {
-    /// Returns the times of a wait that begins now.
     pub(super) fn now(wait: Wait) -> Self {
         let since = clock::now();
         Self { since, wait }
     }
 
-    /// Returns the deadline of the caller.
     fn deadline(&self) -> Option<Instant> {
         match self.wait {
             Wait::Deadline(wait) => Some(self.since.saturating_add(wait)),
@@ -88,7 +86,7 @@ impl Times {
         }
     }
 
-    /// Returns when the thread gives up.
+    /// Returns the time at which the thread stops waiting.
     fn end(&self) -> Option<Instant> {
         match self.wait {
             Wait::Deadline(wait) | Wait::Patience(wait) => Some(self.since.saturating_add(wait)),
@@ -136,7 +134,8 @@ impl Shared {
 
     // ----- bytes ------------------------------------------------------------------------------
 
-    /// Moves bytes if the wire is free. A thread that has the wire looks for new bytes before it puts the wire back.
+    /// Takes the wire if it is free, and moves bytes. If another thread has the wire, that thread also moves the new
+    /// bytes.
     pub(super) fn move_bytes<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -221,9 +220,9 @@ impl Shared {
         Ok(Some(section))
     }
 
-    /// Blocks this thread until the outcome of the operation of `slot` comes. The operation has begun in `section`, or
-    /// is only noted. The thread moves the bytes itself unless another thread serves, and sleeps in the poll if it is
-    /// alone. If no outcome comes in time, cancels the operation.
+    /// Waits until the outcome of the operation is in `slot`. If `section` is `None`, the operation was only noted.
+    /// Unless the I/O thread serves, this thread moves the bytes itself. If this thread has the poll, it sleeps in the
+    /// poll. If no outcome comes in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,
@@ -352,7 +351,7 @@ impl Shared {
 }
 
 impl Section<'_> {
-    /// Sets whether the relay wakes the threads after this section.
+    /// Sets whether the relay wakes the threads when this section is dropped.
     pub(super) fn leaves_to_relay(&mut self, relays: bool) {
         self.holding.relays = relays;
     }

@@ -1,5 +1,5 @@
-//! A signal for the end of a lock, as a future or for threads. [`Lost`](super::Lost) and [`AtRisk`](super::AtRisk)
-//! contain a signal.
+//! A signal that a lock is lost or about to expire, for tasks and threads. [`Lost`](super::Lost)
+//! and [`AtRisk`](super::AtRisk) contain a signal.
 //!
 //! A timer of the engine, or an answer, wakes the caller. A waiting thread also checks its own clock, so that the
 //! signal comes in time even if the serving thread is delayed.
@@ -32,7 +32,7 @@ const NAP_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Signal {
     slot: Arc<Slot>,
-    /// The entry of the lock, which contains the end of the lock.
+    /// The entry of the lock, which contains the time when the lock's validity ends.
     entry: Entry,
     lock: LockId,
     shared: Weak<Shared>,
@@ -58,7 +58,7 @@ impl Signal {
         }
     }
 
-    /// Sets how long before the end of the lock the signal completes.
+    /// Sets how much validity is left when the signal completes.
     pub(super) fn set_early(&mut self, early: Duration) {
         self.forget();
         self.early = early;
@@ -88,7 +88,7 @@ impl Signal {
         given.unwrap_or(false)
     }
 
-    /// Returns `true` in a forked child, where the mutex of the slot may never be unlocked.
+    /// Returns `true` in a forked child, where the mutex of the slot might stay locked forever.
     fn is_foreign(&self) -> bool {
         self.process.is_foreign()
     }
@@ -123,7 +123,6 @@ impl Future for Signal {
     }
 }
 
-/// The clone has the same `early`.
 impl Clone for Signal {
     fn clone(&self) -> Self {
         Self {
@@ -147,8 +146,8 @@ impl Drop for Signal {
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 
-/// Polls on this thread until there is an outcome, for at most `timeout`. The thread polls when it is woken, and at the
-/// time that `due` returns.
+/// Calls `poll` on this thread until it returns an outcome, for at most `timeout`. Calls it again when the thread is
+/// woken, and at the time that `due` returns.
 pub(super) fn wait<T>(
     timeout: Duration,
     due: impl Fn() -> Option<Instant>,

@@ -1,4 +1,4 @@
-//! The state under the mutex: the engine, the table of callers, and the roles with their objects.
+//! The state that the mutex protects: the engine, the table of callers, and the roles.
 //!
 //! The mutex is held for computation only: no system call, no user code, no sleep. Outcomes are delivered to the slots
 //! of their callers under the mutex. Threads are woken after the mutex is unlocked. The I/O thread wakes tasks.
@@ -171,7 +171,7 @@ impl Core {
 
     // ----- bytes ------------------------------------------------------------------------------
 
-    /// Records the result of a sleep in the poll, for the wire.
+    /// Records the sockets that became ready during a sleep, so that the wire reads them.
     pub(super) fn note(&mut self, readiness: Readiness) {
         self.readiness
             .get_or_insert_with(Readiness::default)
@@ -179,9 +179,8 @@ impl Core {
         self.roles.work = true;
     }
 
-    /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
-    /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read. Under
-    /// steady traffic there is always another result, so timers do not wait for the last one.
+    /// Passes the received bytes from `wire` to the engine, and the bytes to send from the engine to `wire`. Returns
+    /// `true` if the wire has something to do. Timers fire after each read, even if more bytes have arrived.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -228,19 +227,18 @@ impl Core {
 
     // ----- roles ------------------------------------------------------------------------------
 
-    /// Returns the number of operations that need the poll. Operations of resting tasks do not count.
+    /// Returns the number of operations that callers wait for, without the resting operations of tasks.
     pub(super) fn waiting(&self) -> usize {
         self.callers.waiting() - self.resting_tasks()
     }
 
-    /// Returns the number of operations of tasks that need the poll.
+    /// Like [`waiting`](Self::waiting), but counts only the operations of tasks.
     pub(super) fn tasks(&self) -> usize {
         self.callers.tasks() - self.resting_tasks()
     }
 
-    /// Returns the number of resting operations of tasks. Resting operations send nothing to the nodes, and the I/O
-    /// thread watches the descriptor to notice the end of a rest. If tasks wait, the number may include resting
-    /// operations of threads, which does no harm.
+    /// Returns the number of resting operations of tasks. A resting operation currently sends nothing to the nodes. The
+    /// number may include resting operations of threads, which does no harm.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }
@@ -267,13 +265,12 @@ impl Core {
         self.roles.serving && self.roles.wire.is_some()
     }
 
-    /// Puts the wire back after reading and writing.
     pub(super) fn put_back(&mut self, wire: Box<Wire>) {
         self.roles.wire = Some(wire);
         self.is_stuck = false;
     }
 
-    /// Takes the poll for the thread that waits for `round`, if that thread may have it.
+    /// Gives the poll to the thread that waits for `round`, if that thread may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
         self.roles.take_poll(round, self.waiting())
     }
@@ -293,12 +290,12 @@ impl Core {
         }
     }
 
-    /// Makes the wire read too, if a node has more than two commands in flight. A drop calls this function, because the
-    /// program may end after the drop.
+    /// Makes the wire also read, if more than two commands to a node are unanswered. The drop of a guard calls this
+    /// function, because the program may end after the drop.
     ///
-    /// If a connection is closed with unread answers, the kernel resets it. If the server is about to write another
-    /// answer, that write fails, and the server drops its unread input, which may contain the release. With two
-    /// commands in flight at most one answer is unread, so the release cannot be lost.
+    /// If a connection is closed with unread answers, the kernel resets it. If the server then writes another answer,
+    /// the write fails, and the server drops its unread input, which may contain the release. With only two commands in
+    /// flight, the other answer is the answer to the release itself, so the release cannot be lost.
     pub(super) fn read_if_behind(&mut self) {
         if 2 < self.engine.nodes().most_in_flight() {
             self.note(Readiness::all_readable(self.engine.nodes().len()));

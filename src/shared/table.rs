@@ -1,4 +1,4 @@
-//! A table whose keys are ids of the engine. Each open key has a small index.
+//! A table whose keys are ids of the engine. The table uses the small index in each id.
 
 use alloc::vec::Vec;
 

@@ -28,7 +28,7 @@ const RELEASED: u8 = 2;
 pub(super) struct Tenure {
     /// Whether the lock is held, lost or released. This field is written only under the mutex of the listeners.
     fate: AtomicU8,
-    /// The listeners, or `None` before the first listener, because few of the many locks have listeners.
+    /// The listeners, or `None` before the first listener, because few locks have listeners.
     listeners: Mutex<Option<Box<Listeners>>>,
 }
 
@@ -53,7 +53,8 @@ impl Listeners {
 #[derive(Debug)]
 struct Task {
     number: u64,
-    /// How long before the end of the lock the task is woken. A task with zero is woken when the loss is reported.
+    /// How much validity is left when the task is woken. If this time is zero, the task is woken when the loss is
+    /// reported.
     early: Duration,
     /// `true` for a thread, which is also woken when the lock is released.
     blocks: bool,
@@ -61,8 +62,7 @@ struct Task {
 }
 
 impl Tenure {
-    /// Locks the listeners. A panic under the mutex is ignored, because no code here panics between two changes that
-    /// belong together.
+    /// Locks the listeners. Ignores a poisoned mutex, because no panic can leave the listeners half changed.
     fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
         let listeners = self.listeners.lock();
         listeners.unwrap_or_else(PoisonError::into_inner)
@@ -91,8 +91,8 @@ impl Tenure {
     }
 
     /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is no
-    /// longer reported. If `end` has passed, the lock counts as lost, because callers may have seen its end already.
-    /// Adds wakers to `tasks`, which the caller must call.
+    /// longer reported. If `end` has passed, the lock counts as lost, because callers may already have seen that it is
+    /// not valid. Adds wakers to `tasks`. The caller must call these wakers.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
@@ -119,7 +119,7 @@ impl Tenure {
 
     /// Stores the `waker` of a task, or of a thread if it `blocks`. The task waits until the lock of `entry` is valid
     /// for less than `early`. For a new task, calls `alert` to request an alert. The engine keeps only the earliest
-    /// alert.
+    /// alert of each lock.
     pub(super) fn poll(
         &self,
         place: &mut Option<u64>,
@@ -157,7 +157,7 @@ impl Tenure {
     }
 
     /// Handles an alert for the lock, which is valid until `end`. Adds the wakers of the tasks that are due at `now` to
-    /// `tasks`. Returns how long before the end the next alert is needed.
+    /// `tasks`. Returns the largest `early` of the remaining tasks, for the next alert.
     pub(super) fn alerted(
         &self,
         now: Instant,
@@ -207,7 +207,7 @@ impl Tenure {
     }
 }
 
-/// Returns when less than `early` is left of a validity that ends at `end`. Returns `None` if the end is not known.
+/// Returns the time `early` before `end`, or `None` if `end` is not known.
 pub(super) fn over_by(end: Instant, early: Duration) -> Option<Instant> {
     (end != Instant::ZERO).then(|| end.saturating_sub(early))
 }
@@ -243,7 +243,7 @@ mod tests {
         entry
     }
 
-    /// If a lock is released after its end, it counts as lost, and its task is woken.
+    /// If a lock is released after its expiry, it counts as lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let (tenure, entry) = (Tenure::default(), lock(Duration::MAX));
@@ -258,7 +258,7 @@ mod tests {
         assert!(tenure.is_reported());
     }
 
-    /// A lock that has ended stays lost, even if its holder releases it before the timer fires.
+    /// A lock that has expired stays lost, even if its holder releases it before the timer fires.
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {

@@ -9,7 +9,7 @@ pub enum WithLockError {
     /// The lock was not taken, so the work did not run.
     #[error(transparent)]
     NotTaken(#[from] LockError),
-    /// The work has run, but the lock was lost before the end of the work, or may have been lost. The work may have
+    /// The work has run, but the lock was lost before the work ended, or may have been lost. The work may have
     /// overlapped with the work of another holder.
     #[error(transparent)]
     Lost(UnlockError),

@@ -1,7 +1,7 @@
 //! Turns the TLS settings of a node into a configuration for rustls. Reads files.
 //!
-//! This module finds every mistake before a connection is opened, and reports the setting and the file. Its reports
-//! never contain a part of a key.
+//! This module finds every mistake before a connection is opened, and reports the setting and the file. No report
+//! contains any part of a private key.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the errors of others have many kinds, of which few are told apart here"
@@ -29,11 +29,10 @@ use crate::error::{ConfigError, ConfigFault, TlsPart, TlsProblem, TlsSetting};
 /// The faulty setting, and its problem.
 pub(super) type Fault = (TlsPart, TlsProblem);
 
-/// The size of the largest file that is read. A file with all certificate authorities of a system has a quarter of a
-/// megabyte.
+/// The size of the largest file that is read. A file with all certificate authorities of a system takes about 250 KB.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The certificate authorities of the system. Loaded when a node first needs them.
+/// The certificate authorities of the system, which are loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 

@@ -21,13 +21,14 @@ pub(super) struct Floor<'a> {
     number: f64,
 }
 
-/// The parts of a counter floor as text: `run_id:base:number`, or `run_id:?nonce:number` in repair.
+/// The parts of a counter floor as text: `run_id:base:number`, or `run_id:?nonce:number` while the floor is being
+/// repaired.
 struct Parts<'a> {
     run_id: &'a [u8],
     is_in_repair: bool,
-    /// The digits of the base or of the nonce.
+    /// The text of the base or of the nonce.
     before: &'a [u8],
-    /// The digits of the number.
+    /// The text of the number.
     last: &'a [u8],
 }
 
@@ -124,7 +125,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The number that a member gets. The keys of the counter and of the counter floor follow the key of the member.
+/// The fencing token that a member gets. The keys of the counter and of the counter floor follow the key of the member.
 pub(super) struct Number<'a> {
     floor: Floor<'a>,
     counter: &'a [u8],
@@ -155,7 +156,7 @@ impl<'a> Number<'a> {
         run.raise_to(self.number, &self.floor, &[self.counter])
     }
 
-    /// Returns the number that a script reports with its answer `said`, or zero if the lock was not granted.
+    /// Returns the fencing token if the answer `said` grants the lock, and otherwise zero.
     pub(super) fn given(&self, said: i64) -> i64 {
         if said == 1 { self.number as i64 } else { 0 }
     }

@@ -188,7 +188,7 @@ pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     numbers([said, counts, number.given(said)])
 }
 
-/// Returns when the wait of this intent began, if the text is a time.
+/// Returns the time at which the writer of the intent `text` began to wait, or `None` if the text is not a time.
 fn began(text: &[u8]) -> Option<i64> {
     let is_time = text.len() < 17 && text.iter().all(u8::is_ascii_digit);
     let text = core::str::from_utf8(text).ok().filter(|_| is_time)?;
@@ -206,8 +206,8 @@ pub(super) fn leave_intent(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Adds a reader. `intent` is the index of the intent's key, and `passes` is the index of the argument that lets the
-/// reader overtake the intent.
+/// Adds a reader. `intent` is the index of the key with the intent of a waiting writer. `passes` is the index of the
+/// argument that lets the reader overtake this writer.
 fn add_reader(
     run: &mut Call<'_>,
     [intent, passes]: [usize; 2],
