@@ -5,9 +5,11 @@ use std::io;
 /// Returns random bytes, at most 256.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn fresh<const N: usize>() -> io::Result<[u8; N]> {
+    use rustix::io::retry_on_intr;
+    use rustix::rand::{GetRandomFlags, getrandom};
     let mut seed = [0; N];
     // The kernel splits only longer requests.
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+    retry_on_intr(|| getrandom(&mut seed, GetRandomFlags::empty()))?;
     Ok(seed)
 }
 
