@@ -114,8 +114,8 @@ pub(crate) const RELEASE_EACH: Script = Script {
 };
 
 /// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
-/// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
-/// permanent, the answer stands for 285 000 years. Larger numbers would not be exact in Lua.
+/// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key without an expiry, the
+/// script assumes 9e15 milliseconds, because larger numbers would not be exact in Lua.
 ///
 /// The script is always sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const CONFIRM: Script = Script {
@@ -188,9 +188,9 @@ pub(crate) const INSPECT: Script = Script {
 ///
 /// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
 /// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` unknown), the length of the
-/// barrier for that ttl, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value
-/// is 1, or 0 if the marker belongs to another group and nothing was changed. The second value is the number of
-/// milliseconds until the barrier ends. The third value is the current marker.
+/// barrier, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value is 1, or 0 if
+/// the marker belongs to another group and nothing was changed. The second value is the number of milliseconds until
+/// the barrier ends. The third value is the current marker.
 ///
 /// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
@@ -226,8 +226,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check. The earlier part of the script puts the answer of the plain command into
-/// `s`. This macro adds whether the answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script that checks a marker. The beginning puts the answer of the plain command into `s`, and the end
+/// adds whether this answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -238,8 +238,9 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Runs `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
-/// of the commands after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
+/// Runs `SET NX PX`, and adds whether the answer counts. The first integer of the answer is 1 if the key was set, and 0
+/// otherwise. If the user may not run the n-th of the commands after the marker, the script does nothing and answers
+/// only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",

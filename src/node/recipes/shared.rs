@@ -98,7 +98,7 @@ pub(super) fn confirm(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     question(out, &CONFIRM_MEMBER, entry, b"", filling.marker);
 }
 
-/// Asks about the member of `entry`.
+/// Writes a command that runs `script` on the member of `entry`.
 pub(super) fn question(
     out: &mut Vec<u8>,
     script: &Script,

@@ -50,8 +50,8 @@ macro_rules! raise_to_it {
 /// {-1, 0, 1}       there is no larger number
 /// ```
 ///
-/// The integer `b` says whether the answer counts. A single number of `-5` or less means that the user may not run one
-/// of the commands. The script does nothing unless it takes the lock.
+/// The integer `b` says whether the answer counts. A single number of `-5` or less means that one of the commands is
+/// forbidden to the user. The script does nothing unless it takes the lock.
 pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),

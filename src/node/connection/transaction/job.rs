@@ -25,7 +25,7 @@ pub(crate) enum Work {
     Extend {
         /// The new ttl.
         life: Duration,
-        /// Whether the node must also report the next changes of the keys.
+        /// Whether the node must also report the next change to each key.
         watched: bool,
     },
     /// Return how much longer the keys live, if all keys contain the token.
@@ -35,7 +35,7 @@ pub(crate) enum Work {
         /// Whether the node must also report the next change of the key.
         watched: bool,
     },
-    /// Put the token of a broken lock into the key, if the key contains the holder's token.
+    /// If the key contains the holder's token, replace it with the token that marks a broken lock.
     Overwrite,
     /// Only check whether the user may do all of this work.
     Probe,
@@ -106,8 +106,7 @@ struct Seen {
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// The remaining milliseconds of the key that expires first, plus one. This number is zero if the remaining times
-    /// were not read.
+    /// The remaining milliseconds of the key that expires first, plus one, or zero if they were not read.
     above: i64,
 }
 
@@ -131,7 +130,7 @@ pub(super) enum Step {
     Get,
     /// `PTTL key`.
     Left,
-    /// `SET key token XX KEEPTTL`, with the token of a broken lock.
+    /// `SET key token XX KEEPTTL`, with the token that marks a broken lock.
     Overwrite,
 }
 
@@ -208,7 +207,7 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the node must report the next changes of the keys.
+    /// Returns `true` if the node must report the next change to each key.
     pub(super) fn is_told(&self) -> bool {
         matches!(
             self.work,
@@ -270,8 +269,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, an
-    /// inspection reports the server's error.
+    /// Returns `true` if the work is an inspection. An inspection returns the token, whichever client it belongs to. If
+    /// the key has another type, an inspection reports the server's error.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
