@@ -30,7 +30,7 @@ impl Debts {
         self.deferred.push_back(claim);
     }
 
-    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if there were any.
+    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if it has moved any.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {

@@ -189,8 +189,8 @@ impl Node {
     }
 
     /// Returns `true` if the node has been silent for too long, if releases wait to be sent, or if half of the
-    /// connection's space is used. A suspect node gets no questions, so that the other half stays free for the releases
-    /// of locks that it may have granted.
+    /// connection's space is used. A suspect node gets no questions, so that the other half of the space stays free for
+    /// the releases of locks that it may have granted.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()

@@ -102,7 +102,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the command cannot have this answer. The command then counts as unanswered.
+    /// Fails if the command cannot have this answer. After this error, the command counts as unanswered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(

@@ -22,12 +22,11 @@ use super::request::{Dialect, Question, Request, Taking};
 /// A node's reply to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
-    /// The node has taken, extended, deleted, raised, written or permitted everything that the command asked for.
+    /// The node has done everything that the command asked for.
     Done,
     /// The node has taken the keys with this fencing token, or the counter floor is this number.
     Number(u64),
-    /// Nothing was done, because the token contains another number than the node would assign. The value is the node's
-    /// number.
+    /// Nothing was done, because the node would assign this number, and the token contains another.
     Renumbered(u64),
     /// The permit has the given slot.
     Slot(u16),

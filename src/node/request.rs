@@ -78,8 +78,8 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Whether the nodes load the script of this release, or a native command replaces it. If this is `false`, the
-        /// release may have deleted some of the keys even if its answer says otherwise.
+        /// `true` if the nodes load the script of this release, or if a native command replaces it. If this is `false`,
+        /// the release may have deleted some of the keys even if its answer says otherwise.
         is_taught: bool,
         /// Whether an earlier release failed, or was unanswered when its connection ended. Until the node has answered
         /// this release, it may still have a key from a `SET` that was sent before the release.

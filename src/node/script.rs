@@ -157,9 +157,9 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 };
 
 /// Returns three values. The first value is the remaining milliseconds of the key plus one, or `0` if the key does not
-/// exist. The second value says whether the answer counts, if the arguments include the keys of a marker and a barrier
-/// (see the [module](self)). The third value is the token. A value that is longer than any token is truncated to one
-/// byte more than the maximum length of a token.
+/// exist. The second value says whether the answer counts, if the script checks a marker (see the [module](self)). The
+/// third value is the token. A value that is longer than any token is truncated to one byte more than the maximum
+/// length of a token.
 ///
 /// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is a sorted set
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
@@ -226,8 +226,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script that checks a marker. The beginning puts the answer of the plain command into `s`, and the end
-/// adds whether this answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script that checks a marker. The beginning of the script puts the answer of the plain command into `s`.
+/// The end adds whether this answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

@@ -219,8 +219,8 @@ impl Node {
         self.send(now, request, bytes);
     }
 
-    /// Takes the keys over a connection that has not shown yet whether the node runs scripts. Returns `None`, and sends
-    /// nothing, if the keys can be taken in the usual way.
+    /// Takes the keys over a connection on which no answer has shown yet whether the node runs scripts. Returns `None`,
+    /// and sends nothing, if the keys can be taken in the usual way.
     ///
     /// # Errors
     ///

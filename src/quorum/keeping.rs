@@ -2,7 +2,7 @@
 //!
 //! The policy is in [`Keeping`]. An extension is due when half of the validity is left, and a failed extension is tried
 //! again while validity is left. The struct [`Kept`] contains the policy and the remaining extensions, for both the
-//! lock and its engine. They also share the entry, which contains the end of the validity.
+//! lock and its engine. The lock and its engine also share the entry, which contains the end of the validity.
 //!
 //! # Guarantees
 //!
@@ -35,7 +35,7 @@ const TOGETHER: u64 = 48;
 pub(crate) struct Keeping {
     /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// The time beyond which no extension may go, in ticks: the lower 32 of its 48 bits.
+    /// The lower 32 bits of the time, in ticks, that no extension may exceed.
     limit: u32,
     limit_high: u16,
 }

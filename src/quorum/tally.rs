@@ -216,9 +216,9 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes votes, or a majority of no votes, decides the outcome. If there is neither, but a majority of
-    /// the nodes has answered, the clock decides. A lock that was still valid counts as held until now, and an expired
-    /// lock counts as not held.
+    /// A majority of yes votes, or a majority of no votes, decides the outcome. If no such majority exists, but a
+    /// majority of the nodes has answered, the clock decides. A lock that was still valid counts as held until now, and
+    /// an expired lock counts as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();

@@ -236,7 +236,7 @@ impl Inbox {
         Ok(false)
     }
 
-    /// Adds `bytes` to the torn reply, except for the bytes to drop.
+    /// Adds `bytes` to the torn reply, without the bytes that the inbox drops.
     fn add(&mut self, bytes: &[u8]) {
         let before = match self.to_drop {
             0 => bytes.len(),

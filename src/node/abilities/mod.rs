@@ -73,8 +73,7 @@ pub(crate) struct Abilities {
     pub(crate) missing: Option<Unusable>,
     /// How long a fencing-token counter lives after its last use.
     pub(super) counter_ttl: Duration,
-    /// The locks for which the node has not yet answered the trial release or the script that takes the first lock, in
-    /// the order of these commands.
+    /// The locks whose trial release or first script is unanswered, oldest first.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -151,7 +150,7 @@ impl Abilities {
 
     // ----- abilities ------------------------------------------------------------------------
 
-    /// Returns `true` if this connection has shown that the user may release locks.
+    /// Returns `true` if an answer on this connection has shown that the user may release locks.
     pub(super) fn may_release(&self) -> bool {
         match self.shown {
             Shown::Scripts => true,
@@ -199,8 +198,8 @@ impl Abilities {
         }
     }
 
-    /// Describes for operators how the node releases locks. Returns `None` if this connection has not yet shown how the
-    /// node releases locks.
+    /// Describes for operators how the node releases locks. Returns `None` until an answer on this connection has shown
+    /// how the node releases locks.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -220,7 +219,7 @@ impl Abilities {
     ///
     /// Unconfirmed releases are also sent in the native form first, because the user may lack the permission to run
     /// scripts. If the node refused the native command on the previous connection, the engine tries scripts first. A
-    /// second connection to the same server is closed after its handshake, so it has time to try only one way.
+    /// second connection to the same server is closed after its handshake, so the engine tries only one way there.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,

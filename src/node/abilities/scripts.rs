@@ -93,7 +93,7 @@ impl Scripts {
         self.refused &= !is_loaded;
     }
 
-    /// Records that the server has lost the scripts. Returns `true` if the server had loaded any.
+    /// Records that the server has lost the scripts. Returns `true` if the server had loaded any scripts.
     pub(crate) fn forget(&mut self) -> bool {
         core::mem::take(self).known.contains(&true)
     }

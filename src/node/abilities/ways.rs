@@ -105,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. If `used` is set, the engine uses this way from now on. Otherwise it does
-    /// so only if the way precedes the current way in [`ORDER`].
+    /// Records that the node permits `way`. If `used` is set, the engine uses this way from now on. Otherwise, the
+    /// engine uses this way only if it precedes the current way in [`ORDER`].
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -192,7 +192,8 @@ impl Abilities {
     }
 
     /// Returns the command that the user must be permitted to run, after a transaction failed because of `forbidden`.
-    /// For `watch`, `multi` and `exec`, the result is the script command, unless the configuration forbids scripts.
+    /// If `watch`, `multi` or `exec` is forbidden, returns the script command instead, unless the configuration forbids
+    /// scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -275,8 +276,8 @@ impl Abilities {
         }
     }
 
-    /// Handles one of the answers while the engine tries all ways to release. Chooses the first permitted way. If the
-    /// node refuses all ways, the reply follows from the last refusal.
+    /// Handles the answer about one `way` while the engine tries all ways to release a lock. Chooses the first
+    /// permitted way. If the node refuses all ways, the reply follows from the last refusal.
     fn way_tried(
         &mut self,
         claim: ClaimKey,

@@ -54,7 +54,7 @@ const KEPT_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. The first [`Pile`] holds the renewals that also request a notification of the next
-    /// change to their key. It is written first, in separate commands.
+    /// change to their key. This pile is written first, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,

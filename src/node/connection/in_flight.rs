@@ -47,7 +47,7 @@ pub(crate) enum Heard {
         /// Whether the node will push the next change of the key.
         pushes: bool,
     },
-    /// The node has shown whether it can release a lock without scripts.
+    /// An answer has shown whether the node can release a lock without scripts.
     Tried {
         /// The answer for the claim, if it is already known.
         answer: Option<Answer>,
@@ -81,7 +81,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of unanswered `SET`s. Each of them reserves space for one more command, its release.
+    /// The number of unanswered `SET`s. Each `SET` reserves space for its release.
     sets: usize,
     /// The number of repeated releases, usually zero.
     repairs: usize,

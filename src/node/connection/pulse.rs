@@ -8,9 +8,9 @@ use crate::time::Instant;
 /// The number of round trips that are compared. The shortest of these round trips counts as the node's round trip.
 const SAMPLES: usize = 32;
 
-/// If the round trips of a connection become longer, the node timeout adapts, up to round trips of this many
-/// nanoseconds. The node timeout is four round trips, so it adapts up to 240 ms. Beyond that, a slow network cannot be
-/// distinguished from a node that stalls at each question.
+/// The longest round trip, in nanoseconds, to which the node timeout adapts during a connection. The node timeout is
+/// four round trips, so it adapts up to 240 ms. Beyond that, a slow network cannot be distinguished from a node that
+/// stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).

@@ -10,8 +10,8 @@
 //! # Guarantees
 //!
 //! * The commands keep their order.
-//! * Until a [`Row`] is written, each release in it counts as an ordinary command. If the connection ends before that,
-//!   the releases count as not sent.
+//! * Until a [`Row`] is written, each release in it counts as an ordinary command. If the connection ends before
+//!   the [`Row`] is written, its releases count as not sent.
 //!
 //! # Not here
 //!
@@ -91,7 +91,7 @@ impl Row {
         true
     }
 
-    /// Ends the row, and puts its releases into the out buffer. A single release is already there.
+    /// Ends the row, and puts its releases into the out buffer. A single release is already in the out buffer.
     #[inline(always)]
     pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
         match self.count {

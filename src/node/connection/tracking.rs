@@ -3,8 +3,8 @@
 //! Redis and Valkey call such notifications client-side caching. On each connection, the engine sends `CLIENT TRACKING
 //! ON OPTIN NOLOOP` before the first look that needs notifications. `CLIENT CACHING YES` makes the server register the
 //! keys of the next command. The engine writes `CLIENT CACHING YES` together with the `PTTL` of the look, because a
-//! command between the two would use up the registration. The server then reports the next change to the key, once, by
-//! a push on this connection.
+//! command between the two would use up the registration. The server then sends one notification on this connection
+//! when the key next changes.
 //!
 //! # Guarantees
 //!

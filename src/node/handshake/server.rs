@@ -2,8 +2,7 @@
 //!
 //! # Not here
 //!
-//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` and the
-//! engine, which knows all nodes, decide these questions.
+//! `Trust` and the engine decide whether a node restarted, and whether two nodes are the same server.
 
 use alloc::string::String;
 use core::time::Duration;

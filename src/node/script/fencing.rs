@@ -118,8 +118,8 @@ pub(crate) const TAKE_FENCED: Script = Script {
 
 /// Raises all counters and the floor to at least the given number, if the keys of all names contain the token. Answers
 /// `1` if the counters and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a
-/// name belongs to another client, and `0` if a name does not exist, or if the floor is missing or belongs to another
-/// `run_id`. With a marker check, the script adds whether the answer counts.
+/// name belongs to another client. The answer is `0` if a name does not exist, or if the floor is missing or belongs to
+/// another `run_id`. With a marker check, the script adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -191,8 +191,8 @@ pub(crate) const COUNT_COUNTERS: Script = Script {
 /// strings. An element of 192 bytes continues in the next element.
 ///
 /// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there: a string that is not
-/// longer than any token, or a sorted set. The answer is `-1` if the user may not run `STRLEN`, and `-2` if it may not
-/// run `TYPE`. If the names of one step do not fit into a reply, the script scans fewer keys.
+/// longer than the longest token, or a sorted set. The answer is `-1` if the user may not run `STRLEN`, and `-2` if it
+/// may not run `TYPE`. If the names of one step do not fit into a reply, the script scans fewer keys.
 ///
 /// The script leaves out keys that the user is not permitted to read: the server's error then contains "a key" or "the
 /// keys". A server may log each of these errors. So after the first error, the script calls `acl_check_cmd` before it

@@ -193,9 +193,9 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 /// The length of a window in which readers may join despite an intent, in milliseconds.
 const WINDOW: u64 = 250;
 
-/// The age of an intent at which the first window begins, in milliseconds. By then, readers that hold their locks for
-/// less than two seconds have released them. Each later window begins at twice the age of the previous one. So at some
-/// time, the gap between two windows exceeds the time for which any reader holds its lock.
+/// The age of an intent at which the first window begins, in milliseconds. At this age, readers that hold their locks
+/// for less than two seconds have released them. Each later window begins at twice the age of the previous one.
+/// Eventually, the gap between two windows exceeds the time for which any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
 /// Returns how many milliseconds longer an intent of this age blocks readers. Despite an intent, readers may join in

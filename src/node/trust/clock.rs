@@ -14,7 +14,7 @@
 //! answer gives a lower and an upper bound for the difference between the two clocks, no matter how long the answer
 //! takes. The bounds widen as fast as clocks drift. If two answers contradict each other, the clock was set between
 //! them. The size of the contradiction is the size of the step. Small steps add up, because contradictory bounds are
-//! kept. The contradiction shrinks only as the bounds widen.
+//! kept.
 //!
 //! # What is allowed
 //!
@@ -22,9 +22,9 @@
 //! of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. If
 //! the last answer is older than two seconds ([`PAUSE`]), the bounds widen by at most 0.05 % of the elapsed time,
 //! because no kernel slews a clock faster. The rest of the drift is the allowance for steps. The steps of one clock may
-//! add up to the allowance of the shortest ttl that a caller has requested. Steps within this allowance make no lock
-//! with this ttl or a longer one expire early. If the steps add up to more than the allowance, the clock counts as
-//! stepped, and a new sum begins.
+//! add up to the allowance of the shortest ttl that a caller has requested. Steps within this allowance do not make
+//! locks with this ttl or a longer ttl expire early. If the steps add up to more than the allowance, the clock counts
+//! as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds. The
-    /// last item is the number of the step that makes the clock count as stepped, if any step does.
+    /// last item is the number of the step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
         let ms = SECOND / 1_000;

@@ -32,8 +32,8 @@ use super::marker::{Group, Marker, UNREADABLE, whole_millis};
 /// another client in the meantime.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// The reason for a barrier of a node whose ttl has become longer. After a `FLUSHALL`, a client with a longer ttl may
-/// have written the marker, so the node may have forgotten locks too.
+/// The reason for a barrier, if the ttl in the node's marker has become longer. After a `FLUSHALL`, a client with a
+/// longer ttl may have written the marker, so the node may have forgotten locks too.
 const LONGER: &str =
     "it may have forgotten locks, or a client has connected with a longer `Builder::max_ttl`";
 
@@ -62,8 +62,7 @@ pub(crate) struct Membership {
     answered: Instant,
     /// The reason why the node belongs to another group, according to its last answer.
     pub(crate) other: Option<Unusable>,
-    /// A text for reports: both groups, if the node belongs to another one, or the reason for the barrier, if it is
-    /// known.
+    /// The text for reports, if the node belongs to another group, or if the reason for its barrier is known.
     words: Option<Arc<str>>,
 }
 
@@ -212,8 +211,8 @@ impl Membership {
         self.words.as_ref().filter(|_| explains)
     }
 
-    /// Returns the outcome for the report, if the answer does not count. `stale` says whether the question was sent
-    /// under an older marker. Returns `None` if the answer omits the required report about the marker.
+    /// Returns the outcome for the report, if the answer does not count. `stale` is `true` if the question was sent
+    /// with an older marker. Returns `None` if the answer omits the required report about the marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -279,8 +278,8 @@ impl Membership {
         self.answered = now;
     }
 
-    /// Trusts the node, and forgets its barrier. If the ttl of the known marker is at least `longest`, the node has
-    /// joined.
+    /// Trusts the node, and forgets its barrier. If the ttl of the known marker is at least `longest`, the node counts
+    /// as joined.
     pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;

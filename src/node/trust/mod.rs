@@ -80,7 +80,7 @@ pub(crate) struct Trust {
     /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this was shorter than the assumed longest ttl. The
-    /// server's answers count immediately, although it may have forgotten locks in its recent start.
+    /// server's answers count immediately, although it may have forgotten locks when it started.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
@@ -212,8 +212,8 @@ impl Trust {
         }
     }
 
-    /// Decides whether an answer counts, if the server has finished its handshake. `stale` says whether the question
-    /// was sent under an older marker. Returns `None` if the answer omits the required report about the marker.
+    /// Decides whether an answer counts, if the server has finished its handshake. `stale` is `true` if the question
+    /// was sent with an older marker. Returns `None` if the answer omits the required report about the marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -256,8 +256,8 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`. Considers only what this handle
-    /// has seen, and no marker.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. Ignores the node's marker and
+    /// barrier.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
@@ -361,10 +361,10 @@ impl Trust {
         None
     }
 
-    /// Passes the quarantine of this node to another node of the configuration that is the same server, and has
-    /// finished its handshake. Returns the time before which the other node must not vote. If both nodes are the `same`
-    /// process, the other handshake also ends the [`alarm`](Self::alarm) of this node. Otherwise this node keeps its
-    /// alarm, because its address may now lead to another server.
+    /// Passes the quarantine of this node to another configured node that leads to the same server and has finished its
+    /// handshake. Returns the time before which the other node must not vote. If both nodes are the `same` process, the
+    /// other handshake also ends the [`alarm`](Self::alarm) of this node. Otherwise this node keeps its alarm, because
+    /// its address may now lead to another server.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),

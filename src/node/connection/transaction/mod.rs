@@ -11,10 +11,10 @@
 //! tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key.
 //! For a lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
-//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. With the first lock
-//! on several resources on a connection, the engine checks whether the user may run `MSETEX`. If `MSETEX` does not take
-//! the keys although no other client has any of them, the engine tries again, and reads the keys first. If the node
-//! refuses `MSETEX`, the engine also reads the keys of all later locks first.
+//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. When the engine
+//! takes the first lock on several resources on a connection, it checks whether the user may run `MSETEX`. If `MSETEX`
+//! does not take the keys although no other client has any of them, the engine tries again, and reads the keys first.
+//! If the node refuses `MSETEX`, the engine also reads the keys of all later locks first.
 //!
 //! # Guarantees
 //!
