@@ -7,8 +7,8 @@
 //!
 //! * **Order.** All commands about one key use one connection, in the order in which they were requested. Replies are
 //!   matched with commands by their order. A push is not a reply. A reply without a command ends the connection.
-//! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends debts of an
-//!   earlier connection before any `SET`.
+//! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends the unconfirmed
+//!   releases of an earlier connection before any `SET`.
 //! * **Space for the release.** The node accepts a `SET` only while the connection has space for its release too.
 //!
 //! # Not here
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// Returns the text that belongs to this outcome. The text is about the marker, or comes from the server or the
+    /// Returns the text that explains this outcome. The text is about the marker, or comes from the server or the
     /// provider of its credentials.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let marker = self.trust.membership();
@@ -278,7 +278,7 @@ impl Node {
         }
     }
 
-    /// Sends the last questions of the handshake after the debts, and loads the scripts.
+    /// Sends the last questions of the handshake after the unconfirmed releases, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.trust.questions() {
             if self.abilities.gets_scripts() || !matches!(step, Step::Load(_)) {

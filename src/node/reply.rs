@@ -1,7 +1,7 @@
 //! The meaning of a node's reply to each kind of command.
 //!
 //! Each command has its own form of answer: a word, a number, or a list. The function [`read`] knows all these forms
-//! and turns them into one type. The file [`refusal`](super::refusal) handles errors, and `abilities` handles their
+//! and turns them into one type. The module [`refusal`](super::refusal) handles errors, and `abilities` handles their
 //! consequences.
 
 use alloc::boxed::Box;
@@ -26,7 +26,7 @@ pub(crate) enum Reply {
     Done,
     /// The node has taken the keys with this fencing token, or the counter floor is this number.
     Number(u64),
-    /// Nothing was done, because the node would assign this number, and the token contains another.
+    /// Nothing was done, because the token contains another number than this one, which the node would assign.
     Renumbered(u64),
     /// The permit has the given slot.
     Slot(u16),

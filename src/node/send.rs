@@ -35,7 +35,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) entry: &'a Entry,
     /// How long the node must keep the keys, if the question asks for that.
     pub(crate) life: Duration,
-    /// Whether the node must also report the next change of the keys.
+    /// Whether the node must also report the next change to each key.
     pub(crate) watched: bool,
     /// Whether the node has refused another form of this question.
     pub(crate) again: bool,
@@ -132,7 +132,7 @@ impl Node {
 
     /// Asks for the holder of the key `resource`, if the user may run scripts. The script truncates values that are
     /// longer than any token, and does not register for a notification. A [`Look`](Purpose::Look) command precedes this
-    /// script, so the node still reports a later change of the key.
+    /// script, so the node still reports later changes to the key.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -155,7 +155,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing.
+    /// Fails, and sends nothing, if the node cannot assign fencing tokens.
     // Inlined into the loop over the nodes of an attempt. The other callers run rarely: they send the token again to a
     // node that has lost the key.
     #[inline(always)]
@@ -224,7 +224,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the lock needs scripts and the node runs none. In that case, the method has sent nothing.
+    /// Fails, and sends nothing, if the lock needs scripts and the node runs none.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -279,7 +279,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts, or does not report its `run_id`. In that case, the method has sent nothing.
+    /// Fails, and sends nothing, if the node runs no scripts, or does not report its `run_id`.
     #[cold]
     #[inline(never)]
     fn take_fenced(

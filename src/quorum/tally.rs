@@ -104,7 +104,7 @@ pub(crate) enum Extending {
 pub(crate) enum Releasing {
     /// The lock was held until now, and is released.
     Released,
-    /// A majority no longer had the lock.
+    /// According to a majority, the lock was no longer held.
     NotHeld,
     /// Too few nodes have answered.
     Unconfirmed,

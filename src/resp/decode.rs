@@ -332,8 +332,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the offset that the next element must not exceed, so that the reply has room for the elements after it.
-    /// An attribute is not one of these elements.
+    /// Returns the offset that the next element must not exceed, so that the elements after it still fit into the
+    /// reply. An attribute is not one of these elements.
     fn room(&self, kind: u8) -> usize {
         let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
         self.limits

@@ -97,7 +97,7 @@ pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) entry: &'a Entry,
     /// The minimum life of the key from now on.
     pub(in crate::node) life: Duration,
-    /// Whether the node must also report the next change of the key.
+    /// Whether the node must also report the next change to the key.
     pub(in crate::node) watched: bool,
 }
 

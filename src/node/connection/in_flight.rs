@@ -44,7 +44,7 @@ pub(crate) enum Heard {
         place: PlaceKey,
         /// The time until the key expires. `None` if the answer does not report it.
         left: Option<Remaining>,
-        /// Whether the node will push the next change of the key.
+        /// Whether the node will report the next change to the key.
         pushes: bool,
     },
     /// An answer has shown whether the node can release a lock without scripts.

@@ -1,10 +1,10 @@
 //! A *look* asks how much longer a key lives, and requests a notification of its next change.
 //!
-//! Redis and Valkey call such notifications client-side caching. On each connection, the engine sends `CLIENT TRACKING
-//! ON OPTIN NOLOOP` before the first look that needs notifications. `CLIENT CACHING YES` makes the server register the
-//! keys of the next command. The engine writes `CLIENT CACHING YES` together with the `PTTL` of the look, because a
-//! command between the two would use up the registration. The server then sends one notification on this connection
-//! when the key next changes.
+//! In Redis and Valkey, these notifications belong to client-side caching. On each connection, the engine sends `CLIENT
+//! TRACKING ON OPTIN NOLOOP` before the first look that needs notifications. `CLIENT CACHING YES` makes the server
+//! register the keys of the next command. The engine writes `CLIENT CACHING YES` together with the `PTTL` of the look,
+//! because a command between the two would use up the registration. The server then sends one notification on this
+//! connection when the key next changes.
 //!
 //! # Guarantees
 //!

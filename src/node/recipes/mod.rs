@@ -77,7 +77,7 @@ impl Command {
 /// The variable parts of a command, besides the entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
-    /// How long the keys are kept.
+    /// How long the node keeps the keys.
     pub(super) life: Duration,
     /// The marker to check, as an argument in wire form.
     pub(super) marker: Option<&'a [u8]>,

@@ -47,8 +47,8 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 /// The minimum time between two `TIME` questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. While the node is not
-/// asked for its time, the engine cannot notice that the node's clock drifts faster.
+/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. While the engine does
+/// not ask the node for its time, it cannot notice that the node's clock drifts faster.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.

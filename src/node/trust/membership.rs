@@ -200,7 +200,7 @@ impl Membership {
         }
     }
 
-    /// Returns the text that belongs to this outcome, if the marker explains it.
+    /// Returns the text that explains this outcome, if the marker is the reason.
     pub(in crate::node) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let explains = if let NodeOutcome::Quarantined { until } = outcome {
             // Each answer of the node moves the end of its barrier a little.

@@ -32,7 +32,7 @@ pub(crate) enum Work {
     Confirm,
     /// Return the content of the key, and how much longer the key lives.
     Inspect {
-        /// Whether the node must also report the next change of the key.
+        /// Whether the node must also report the next change to the key.
         watched: bool,
     },
     /// If the key contains the holder's token, replace it with the token that marks a broken lock.
@@ -86,8 +86,7 @@ pub(super) struct Job {
     pub(super) repeated: bool,
     /// Whether one `MSETEX` takes all keys without reading them first.
     at_once: bool,
-    /// Whether the keys are read first from now on, because the node refused `MSETEX` or `MSETEX` found some of the
-    /// keys.
+    /// Whether the keys are read first, because the node has refused `MSETEX`, or `MSETEX` has found some of the keys.
     reads_first: bool,
     seen: Seen,
     /// The refusal, if the work was refused.
