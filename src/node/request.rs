@@ -89,7 +89,7 @@ pub(crate) enum Request {
     Question {
         /// The kind of question.
         question: Question,
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
         /// The claim of the token, if the token belongs to this engine.
         claim: Option<ClaimKey>,
@@ -108,12 +108,12 @@ pub(crate) enum Request {
     },
     /// Asks whether the counter floor belongs to the current `run_id`, and how high it is.
     LookAtFloor {
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
     },
     /// Asks how many counters of fencing tokens exist, or which locks.
     Scan {
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
         /// Whether the node must list the locks instead of counting the counters.
         names: bool,
@@ -130,7 +130,7 @@ pub(crate) enum Request {
     },
     /// Asks which permission was missing when the node refused an extension or confirmation.
     Why {
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
     },
     /// Asks for the token in the key of the resource.

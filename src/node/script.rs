@@ -1,7 +1,7 @@
 //! The scripts that nodes run.
 //!
 //! The engine sends the scripts as SHA-1 digests or as text: see `recipes`. The digests are constants, because some
-//! systems may not let a build compute SHA-1. A test compares these digests with the digests from a server.
+//! systems do not let a build compute SHA-1. A test compares these digests with the digests from a server.
 //!
 //! # With a strict restart guard
 //!
@@ -187,10 +187,10 @@ pub(crate) const INSPECT: Script = Script {
 /// Makes a node a member of a group, unless its marker belongs to another group.
 ///
 /// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
-/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` unknown), the length of the
-/// barrier, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value is 1, or 0 if
-/// the marker belongs to another group and nothing was changed. The second value is the number of milliseconds until
-/// the barrier ends. The third value is the current marker.
+/// quorum, and the name of the group. Then follow whether the server is durable (`1` yes, `0` no, `-` unknown), the
+/// length of the barrier, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value
+/// is 1, or 0 if the marker belongs to another group and nothing was changed. The second value is the number of
+/// milliseconds until the barrier ends. The third value is the current marker.
 ///
 /// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.

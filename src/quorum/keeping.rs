@@ -150,7 +150,7 @@ impl Kept {
 
     // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`. [`Instant::MAX`]
+    /// Returns when to extend a lock that is valid until `end`. The result is never before `again`. [`Instant::MAX`]
     /// means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {

@@ -164,8 +164,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. A script may run once the node has granted a
-    /// shared lock or a permit on this connection.
+    /// Returns `true` if the connection may run a script that only reads. A script may run as soon as the node has
+    /// granted a shared lock or a permit on this connection.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }

@@ -95,7 +95,7 @@ struct Collected {
 pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) request: Request,
     pub(in crate::node) entry: &'a Entry,
-    /// The minimum life of the key from now on.
+    /// The minimum remaining life of the key.
     pub(in crate::node) life: Duration,
     /// Whether the node must also report the next change to the key.
     pub(in crate::node) watched: bool,

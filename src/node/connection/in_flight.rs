@@ -154,8 +154,8 @@ impl InFlight {
 
     /// Records that the last `count` commands, all of them releases, are written as one command.
     ///
-    /// If a faulty server has answered some of these releases before it received them, the number of answers to the
-    /// joined command is wrong, and the connection ends.
+    /// A faulty server may have answered some of these releases before it received them. The number of answers to the
+    /// joined command is then wrong, and the connection ends.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;

@@ -37,7 +37,7 @@ use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
-/// The command of a probe. Every server answers it in some way, even one that refuses our connection.
+/// The command that a probe sends. Every server answers it in some way, even one that refuses our connection.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
 /// If a connection ends after at least this time, the next one is opened immediately, because the connection was

@@ -190,9 +190,10 @@ pub(crate) const COUNT_COUNTERS: Script = Script {
 /// in place of the 0. A name of 192 bytes or more takes several elements of the list, because the library cuts longer
 /// strings. An element of 192 bytes continues in the next element.
 ///
-/// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there: a string that is not
-/// longer than the longest token, or a sorted set. The answer is `-1` if the user may not run `STRLEN`, and `-2` if it
-/// may not run `TYPE`. If the names of one step do not fit into a reply, the script scans fewer keys.
+/// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there. These keys are
+/// strings that are not longer than the longest token, and sorted sets. The answer is `-1` if the user may not run
+/// `STRLEN`, and `-2` if it may not run `TYPE`. If the names of one step do not fit into a reply, the script scans
+/// fewer keys.
 ///
 /// The script leaves out keys that the user is not permitted to read: the server's error then contains "a key" or "the
 /// keys". A server may log each of these errors. So after the first error, the script calls `acl_check_cmd` before it

@@ -164,8 +164,8 @@ impl Difference {
     }
 
     /// Returns the bounds that satisfy both answers. The clocks diverge by at most `rate` in the first two seconds
-    /// after the earlier answer ([`PAUSE`]). After these two seconds, the clocks diverge by at most `rate` or the rate
-    /// at which a kernel slews a clock, whichever is lower.
+    /// after the earlier answer ([`PAUSE`]). Later, the clocks diverge by at most `rate` or the rate at which a kernel
+    /// slews a clock, whichever is lower.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =

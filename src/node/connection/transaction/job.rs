@@ -118,8 +118,8 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with an invalid argument. The command makes the transaction fail if the user may not write to the
-    /// key.
+    /// A `PEXPIRE` with an invalid argument. The transaction fails at this command if the user is not permitted to
+    /// write to the key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,

@@ -164,7 +164,7 @@ impl Transactions {
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
-    /// Returns the latest forbidden command, as ACL rules name it.
+    /// Returns the latest forbidden command, by its name in ACL rules.
     pub(in crate::node) const fn forbidden(&self) -> &'static str {
         self.forbidden
     }
