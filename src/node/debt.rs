@@ -1,11 +1,11 @@
 //! The debts of one node: releases that could not be sent yet, or that the node has refused.
 //!
-//! A node has two queues of debts. One queue holds the releases that are sent as soon as the node is connected and has
-//! room. The other queue holds the releases that the node has refused. The engine retries refused releases later. A
-//! debt is stored as the key of its claim, which says what to release. Each claim is queued at most once, so there are
-//! never more debts than claims. When a release is no longer needed, its entry is marked as forgotten. A forgotten
-//! entry may stay in its queue for a while, but [`Debts::len`] does not count it. At most half of the entries in the
-//! queues are forgotten ones.
+//! A node has two queues of debts. One queue holds the releases that are sent as soon as the node is connected and its
+//! out buffer has space. The other queue holds the releases that the node has refused. The engine retries refused
+//! releases later. A debt is stored as the key of its claim, which says what to release. Each claim is queued at most
+//! once, so there are never more debts than claims. When a release is no longer needed, its entry is marked as
+//! forgotten. A forgotten entry may stay in its queue for a while, but [`Debts::len`] does not count it. At most half
+//! of the entries in the queues are forgotten ones.
 
 use alloc::collections::VecDeque;
 
@@ -30,8 +30,7 @@ impl Debts {
         self.deferred.push_back(claim);
     }
 
-    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if any releases had been
-    /// refused.
+    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if it has moved any.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {
@@ -40,8 +39,8 @@ impl Debts {
         any
     }
 
-    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes every entry for
-    /// which `is_owed` returns `false`, so the average cost of a call is constant.
+    /// Records that the release of one entry is no longer needed. When half of all entries are forgotten, removes every
+    /// entry for which `is_owed` returns `false`, so the average cost of a call is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
@@ -61,7 +60,7 @@ impl Debts {
         self.due.pop_front()
     }
 
-    /// Puts back the release that [`Debts::pop`] returned, because there was no room to send it.
+    /// Puts back the release that [`Debts::pop`] returned, because it could not be sent.
     pub(crate) fn put_back(&mut self, claim: ClaimKey) {
         self.due.push_front(claim);
     }

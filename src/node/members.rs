@@ -34,8 +34,8 @@ pub(crate) struct Slot {
     pub(crate) slot: u16,
 }
 
-/// Returns the members in the list `value`, each with its remaining milliseconds. Returns `None` if one of the members
-/// does not have a form that this library writes.
+/// Returns the members in the list `value`, each with its remaining milliseconds. Returns `None` if this library cannot
+/// have written one of the members.
 pub(super) fn members_in(value: Value<'_>) -> Option<Box<[Member]>> {
     let items = value.as_items()?;
     let (mut items, half) = (items.iter(), items.iter().len() / 2);

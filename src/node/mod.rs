@@ -7,9 +7,9 @@
 //!
 //! * **Order.** All commands about one key use one connection, in the order in which they were requested. Replies are
 //!   matched with commands by their order. A push is not a reply. A reply without a command ends the connection.
-//! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends debts of an
-//!   earlier connection before any `SET`.
-//! * **Room for the release.** The node accepts a `SET` only while there is room for its release too.
+//! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends the unconfirmed
+//!   releases of an earlier connection before any `SET`.
+//! * **Space for the release.** The node accepts a `SET` only while the connection has space for its release too.
 //!
 //! # Not here
 //!
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// Returns the text that belongs to this outcome. The text is about the marker, or comes from the server or the
+    /// Returns the text that explains this outcome. The text is about the marker, or comes from the server or the
     /// provider of its credentials.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let marker = self.trust.membership();
@@ -169,7 +169,8 @@ impl Node {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Returns whether the engine can ask the node a question now, and still has room for a later release.
+    /// Returns whether the engine can ask the node a question now. The connection must also have space for a later
+    /// release.
     #[inline(always)]
     pub(crate) fn access(&self) -> Access {
         match (&self.handshake.phase, self.handshake.trouble) {
@@ -187,9 +188,9 @@ impl Node {
         }
     }
 
-    /// Returns `true` if the node has been silent for too long, or if unanswered commands use half of its room. A
-    /// suspect node gets no questions, so that the other half of the room stays free for the releases of locks that it
-    /// may have granted.
+    /// Returns `true` if the node has been silent for too long, if releases wait to be sent, or if half of the
+    /// connection's space is used. A suspect node gets no questions, so that the other half of the space stays free for
+    /// the releases of locks that it may have granted.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()
@@ -206,10 +207,9 @@ impl Node {
         withdrawn
     }
 
-    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has read
-    /// the keys but not written to them, the transaction does not take them. The `SET` of a lock that was held has
-    /// almost always been sent, so this method does not search for it. If that `SET` is still unsent, its release
-    /// follows it.
+    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer needed. If a transaction has only
+    /// read the keys, it will not take them. If the lock was held, its `SET` has almost always been sent, so this
+    /// method does not search for it. If the `SET` is still unsent, the release is sent after it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -221,7 +221,7 @@ impl Node {
     }
 
     /// Returns `true` if the node may have answered a `SET` with nil because of a key that this engine is releasing.
-    /// That release was sent again, or will be tried again. `same` returns `true` for the claim of the key that is
+    /// The engine has repeated the release, or will repeat it. `same` returns `true` for the claim of the key that is
     /// being released.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
@@ -231,8 +231,8 @@ impl Node {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection, because the network path to it may be longer now than this
-    /// connection allows for.
+    /// Returns `true` if the network may be too slow for this connection, so that another connection must measure the
+    /// round trip.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
@@ -278,7 +278,7 @@ impl Node {
         }
     }
 
-    /// Sends the last questions of the handshake after the debts, and loads the scripts.
+    /// Sends the last questions of the handshake after the unconfirmed releases, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.trust.questions() {
             if self.abilities.gets_scripts() || !matches!(step, Step::Load(_)) {

@@ -102,7 +102,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the command cannot have this answer. In that case, the command counts as unanswered.
+    /// Fails if the command cannot have this answer. After this error, the command counts as unanswered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(
@@ -311,8 +311,7 @@ fn keep_words(
     }
 }
 
-/// Keeps the token, the holders or the keys that `value` names, if `request` asks for them. If `value` names a single
-/// holder, its token later counts as the token in the key.
+/// Keeps the token, the holders or the keys that `value` names, if `request` asks for them.
 #[cold]
 #[inline(never)]
 fn keep_token(

@@ -101,8 +101,8 @@ impl Forbidden {
     }
 }
 
-/// Returns `true` if the error `line` says, in the server's own words, that the server never runs scripts. Proxies and
-/// servers that imitate Redis return such errors. Temporary errors use other words.
+/// Returns `true` if the text of the error `line` means that the server never runs scripts. Proxies and servers that
+/// imitate Redis return such errors. Temporary errors use other words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();

@@ -1,7 +1,7 @@
 //! The meaning of a node's reply to each kind of command.
 //!
 //! Each command has its own form of answer: a word, a number, or a list. The function [`read`] knows all these forms
-//! and turns them into one type. The file [`refusal`](super::refusal) handles errors, and `abilities` handles their
+//! and turns them into one type. The module [`refusal`](super::refusal) handles errors, and `abilities` handles their
 //! consequences.
 
 use alloc::boxed::Box;
@@ -22,11 +22,11 @@ use super::request::{Dialect, Question, Request, Taking};
 /// A node's reply to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
-    /// The node has taken, extended, deleted, raised, written or permitted everything that the command asked for.
+    /// The node has done everything that the command asked for.
     Done,
     /// The node has taken the keys with this fencing token, or the counter floor is this number.
     Number(u64),
-    /// Nothing was done. The node would assign this number, but the token contains another number.
+    /// Nothing was done, because the token contains another number than this one, which the node would assign.
     Renumbered(u64),
     /// The permit has the given slot.
     Slot(u16),
@@ -38,7 +38,7 @@ pub(crate) enum Reply {
     /// The given number of the scanned keys are counters. The scan continues at `cursor`. A cursor of zero means that
     /// the scan is complete.
     Scanned { counters: u32, cursor: u64 },
-    /// The counter floor is in repair under the given nonce.
+    /// The counter floor is being repaired, under the given nonce.
     InRepair(u64),
     /// The key does not exist.
     Missing,
@@ -303,7 +303,7 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Reads from a script's answer why a reader does not get the lock.
+/// Interprets the answer of a script that refuses the lock to a reader.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),

@@ -78,18 +78,18 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Whether the nodes load the script of this release, or a native command replaces it. If this is `false`, the
-        /// release may have deleted some of the keys even if its answer says otherwise.
+        /// `true` if the nodes load the script of this release, or if a native command replaces it. If this is `false`,
+        /// the release may have deleted some of the keys even if its answer says otherwise.
         is_taught: bool,
-        /// Whether an earlier release failed or lost its connection. Until the node has answered this release, it may
-        /// still have a key from a `SET` that was sent before the release.
+        /// Whether an earlier release failed, or was unanswered when its connection ended. Until the node has answered
+        /// this release, it may still have a key from a `SET` that was sent before the release.
         repair: bool,
     },
     /// A question about a lock.
     Question {
         /// The kind of question.
         question: Question,
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
         /// The claim of the token, if the token belongs to this engine.
         claim: Option<ClaimKey>,
@@ -108,14 +108,14 @@ pub(crate) enum Request {
     },
     /// Asks whether the counter floor belongs to the current `run_id`, and how high it is.
     LookAtFloor {
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
     },
     /// Asks how many counters of fencing tokens exist, or which locks.
     Scan {
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
-        /// `true` if the answer must contain a list of names.
+        /// Whether the node must list the locks instead of counting the counters.
         names: bool,
     },
     /// Sends a release before the `SET` of a claim, to check whether the user may release the lock. If the way is a
@@ -130,7 +130,7 @@ pub(crate) enum Request {
     },
     /// Asks which permission was missing when the node refused an extension or confirmation.
     Why {
-        /// The operation that asks.
+        /// The operation that asks the question.
         operation: OperationKey,
     },
     /// Asks for the token in the key of the resource.
@@ -217,7 +217,7 @@ pub(crate) enum Taking {
     },
     /// A script for the first lock on a connection. The script takes the key only if the user may release it.
     First,
-    /// A script that nodes do not load. This script checks the permissions itself.
+    /// A script that is always sent as text, and checks the permissions itself.
     Untaught,
     /// A script that adds the token to a sorted set. If this script is sent as text, it checks the permissions itself.
     Member {
@@ -264,7 +264,7 @@ pub(crate) enum Dialect {
     SetIfEq,
     /// A transaction replaces the script.
     Watch,
-    /// The script is sent as text, and nothing replaces it on a node without scripts.
+    /// The script is sent as text, and has no other form for a node that runs no scripts.
     TextOnly,
 }
 

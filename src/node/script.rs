@@ -1,7 +1,7 @@
 //! The scripts that nodes run.
 //!
 //! The engine sends the scripts as SHA-1 digests or as text: see `recipes`. The digests are constants, because some
-//! systems may not let a build compute SHA-1. A test compares these digests with the digests from a server.
+//! systems do not let a build compute SHA-1. A test compares these digests with the digests from a server.
 //!
 //! # With a strict restart guard
 //!
@@ -114,8 +114,8 @@ pub(crate) const RELEASE_EACH: Script = Script {
 };
 
 /// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
-/// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
-/// permanent, the answer stands for 285 000 years. Larger numbers would not be exact in Lua.
+/// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key without an expiry, the
+/// script assumes 9e15 milliseconds, because larger numbers would not be exact in Lua.
 ///
 /// The script is always sent as text, because it is used too rarely to be loaded in the handshake.
 pub(crate) const CONFIRM: Script = Script {
@@ -157,9 +157,9 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 };
 
 /// Returns three values. The first value is the remaining milliseconds of the key plus one, or `0` if the key does not
-/// exist. The second value says whether the answer counts, if the arguments include the keys of a marker and a barrier
-/// (see the [module](self)). The third value is the token. A value that is longer than any token is truncated to one
-/// byte more than the maximum length of a token.
+/// exist. The second value says whether the answer counts, if the script checks a marker (see the [module](self)). The
+/// third value is the token. A value that is longer than any token is truncated to one byte more than the maximum
+/// length of a token.
 ///
 /// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is a sorted set
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
@@ -187,8 +187,8 @@ pub(crate) const INSPECT: Script = Script {
 /// Makes a node a member of a group, unless its marker belongs to another group.
 ///
 /// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
-/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` unknown), the length of the
-/// barrier for that ttl, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value
+/// quorum, and the name of the group. Then follow whether the server is durable (`1` yes, `0` no, `-` unknown), the
+/// length of the barrier, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value
 /// is 1, or 0 if the marker belongs to another group and nothing was changed. The second value is the number of
 /// milliseconds until the barrier ends. The third value is the current marker.
 ///
@@ -226,8 +226,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check. The earlier part of the script puts the answer of the plain command into
-/// `s`. This macro adds whether the answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script that checks a marker. The beginning of the script puts the answer of the plain command into `s`.
+/// The end adds whether this answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -238,8 +238,9 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Runs `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
-/// of the commands after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
+/// Runs `SET NX PX`, and adds whether the answer counts. The first integer of the answer is 1 if the key was set, and 0
+/// otherwise. If the user may not run the n-th of the commands after the marker, the script does nothing and answers
+/// only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",

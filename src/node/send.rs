@@ -35,7 +35,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) entry: &'a Entry,
     /// How long the node must keep the keys, if the question asks for that.
     pub(crate) life: Duration,
-    /// Whether the node must also report the next change of the keys.
+    /// Whether the node must also report the next change to each key.
     pub(crate) watched: bool,
     /// Whether the node has refused another form of this question.
     pub(crate) again: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Returns a question of `operation` that does not change how long keys live, and concerns no claim.
+    /// Returns a question of `operation` that extends no keys and belongs to no claim.
     pub(crate) const fn about(
         question: Question,
         operation: OperationKey,
@@ -62,7 +62,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Returns the work with which a transaction answers the question.
+    /// Translates the question into the work of a transaction.
     #[cold]
     #[inline(never)]
     fn work(&self) -> Work {
@@ -132,7 +132,7 @@ impl Node {
 
     /// Asks for the holder of the key `resource`, if the user may run scripts. The script truncates values that are
     /// longer than any token, and does not register for a notification. A [`Look`](Purpose::Look) command precedes this
-    /// script, so the node still reports a later change of the key.
+    /// script, so the node still reports later changes to the key.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -155,7 +155,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node cannot assign fencing tokens. In that case, the method has sent nothing.
+    /// Fails, and sends nothing, if the node cannot assign fencing tokens.
     // Inlined into the loop over the nodes of an attempt. The other callers run rarely: they send the token again to a
     // node that has lost the key.
     #[inline(always)]
@@ -219,12 +219,12 @@ impl Node {
         self.send(now, request, bytes);
     }
 
-    /// Takes the keys over a connection that has not shown yet whether the node runs scripts. Returns `None`, and sends
-    /// nothing, if the keys can be taken in the usual way.
+    /// Takes the keys over a connection on which no answer has shown yet whether the node runs scripts. Returns `None`,
+    /// and sends nothing, if the keys can be taken in the usual way.
     ///
     /// # Errors
     ///
-    /// Fails if the lock needs scripts and the node runs none. In that case, the method has sent nothing.
+    /// Fails, and sends nothing, if the lock needs scripts and the node runs none.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -279,7 +279,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts, or does not report its `run_id`. In that case, the method has sent nothing.
+    /// Fails, and sends nothing, if the node runs no scripts, or does not report its `run_id`.
     #[cold]
     #[inline(never)]
     fn take_fenced(
@@ -379,8 +379,8 @@ impl Node {
 
     // ----- held locks -----------------------------------------------------------------------
 
-    /// Sends the release of `entry`. If `repair` is set, the release is never sent by digest. Returns `false` if there
-    /// is no room for the release.
+    /// Sends the release of `entry`. If `repair` is set, the release is never sent by digest. Returns `false` if the
+    /// connection has no space for the release.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -493,7 +493,7 @@ impl Node {
         self.connection.wire.put(now, purpose, bytes);
     }
 
-    /// Returns the form of a question or a release that is not sent by digest.
+    /// Returns the form for a question or a release that must not be sent by digest.
     #[cold]
     fn dialect_of_text(&self, entry: &Entry) -> Dialect {
         match (recipes::form(entry), self.abilities.is_without_scripts()) {
@@ -511,7 +511,8 @@ impl Node {
     }
 
     /// Records on the node that a caller waits for the exclusive lock on `resource`. `spans` contains the age and the
-    /// remaining life of this intent. `None` ends the intent. Does nothing if the node cannot be asked now.
+    /// remaining life of this intent. If `spans` is `None`, removes the intent. Does nothing if the node cannot be
+    /// asked now.
     #[cold]
     pub(crate) fn leave_intent(
         &mut self,
@@ -552,7 +553,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known. A node without a known `run_id` gets no requests for locks with fencing tokens either.
+    /// `run_id` is not known.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,
@@ -606,7 +607,7 @@ impl Node {
     }
 }
 
-/// If `node` must report the next change of the key of `entry`, sends the command that must precede `request`.
+/// If `node` must report the next change to the key of `entry`, sends the tracking command that precedes `request`.
 fn register_before(node: &mut Node, now: Instant, request: Request, entry: &Entry) {
     if entry.registers() {
         node.send_time(now, request); // Nothing may come between the two commands.

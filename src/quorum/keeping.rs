@@ -2,12 +2,12 @@
 //!
 //! The policy is in [`Keeping`]. An extension is due when half of the validity is left, and a failed extension is tried
 //! again while validity is left. The struct [`Kept`] contains the policy and the remaining extensions, for both the
-//! lock and its engine. The current end is in the entry, which the lock and its engine also share.
+//! lock and its engine. The lock and its engine also share the entry, which contains the end of the validity.
 //!
 //! # Guarantees
 //!
 //! * No extension asks for more than the limit permits. An extension is never due if it would gain nothing.
-//! * A failed try changes only the time of the next try. The engine makes at most 15 tries before the end.
+//! * A failed try changes only the time of the next try. The engine makes at most 15 tries before the lock expires.
 //!
 //! # Not here
 //!
@@ -35,7 +35,7 @@ const TOGETHER: u64 = 48;
 pub(crate) struct Keeping {
     /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// The tick that no extension may exceed, in 48 bits.
+    /// The lower 32 bits of the time, in ticks, that no extension may exceed.
     limit: u32,
     limit_high: u16,
 }
@@ -46,13 +46,13 @@ const _: () = assert!(Instant::MAX.tick_floor() >> 48 == 0);
 /// The extension is due, and waits for other extensions to end. Only the engine writes this bit.
 const WAITS: u8 = 1;
 
-/// The end was reported to the holder. Only the engine writes this bit.
+/// The engine has reported to the holder that the lock has ended. Only the engine writes this bit.
 const OVER: u8 = 2;
 
 /// The lock will not be extended again.
 const ENDED: u8 = 4;
 
-/// The nodes are asked to report changes of the keys. Only the engine reads and writes this bit.
+/// The engine has asked the nodes to report changes to the keys. Only the engine reads and writes this bit.
 const WATCHED: u8 = 8;
 
 /// The state that a kept lock shares with the engine that keeps it.
@@ -60,8 +60,8 @@ const WATCHED: u8 = 8;
 pub(crate) struct Kept {
     keeping: Keeping,
     extensions_left: AtomicU32,
-    /// Extensions begin at multiples of this power of two, in ticks. With [`AT_ONCE`], extensions begin when they are
-    /// due. Only the engine reads and writes this field.
+    /// Extensions begin at ticks that are multiples of two to this power. With [`AT_ONCE`], extensions begin when they
+    /// are due. Only the engine reads and writes this field.
     step: AtomicU8,
     /// The bits [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
     state: AtomicU8,
@@ -110,9 +110,10 @@ impl Keeping {
         }
     }
 
-    /// Returns the exponent of a power of two. If `locks` locks are kept, extensions begin at multiples of this power,
-    /// in ticks. Of two powers of two, the larger is a multiple of the smaller, so locks that are extended together
-    /// stay together when the number of locks changes. The power is at most a 64th of the time between two extensions.
+    /// Returns the exponent of a power of two. If `locks` locks are kept, extensions begin at ticks that are multiples
+    /// of this power. Of two powers of two, the larger is a multiple of the smaller, so locks that are extended
+    /// together stay together when the number of locks changes. The power is at most a 64th of the number of ticks
+    /// between two extensions.
     fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {
@@ -149,7 +150,7 @@ impl Kept {
 
     // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns when to extend a lock that is valid until `end`. This time is never before `again`. [`Instant::MAX`]
+    /// Returns when to extend a lock that is valid until `end`. The result is never before `again`. [`Instant::MAX`]
     /// means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
@@ -158,7 +159,7 @@ impl Kept {
         }
     }
 
-    /// Returns the latest time, not after `due`, when extensions of other locks begin too.
+    /// Rounds `due` down to a time at which the engine extends other locks too.
     fn in_step(&self, due: Instant) -> Instant {
         match self.step.load(Ordering::Relaxed) {
             AT_ONCE => due,
@@ -205,27 +206,27 @@ impl Kept {
         self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0
     }
 
-    /// Returns `true` if the extension waits.
+    /// Returns `true` if the due extension waits for others to end.
     pub(crate) fn is_waiting(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WAITS != 0
     }
 
-    /// Ends the wait of the extension.
+    /// Records that the extension no longer waits.
     pub(crate) fn waits_no_more(&self) {
         self.state.fetch_and(!WAITS, Ordering::AcqRel);
     }
 
-    /// Records that the nodes are asked to report changes of the keys.
+    /// Records that the engine has asked the nodes to report changes to the keys.
     pub(crate) fn watch(&self) {
         self.state.fetch_or(WATCHED, Ordering::AcqRel);
     }
 
-    /// Returns `true` if the nodes are asked to report changes of the keys.
+    /// Returns `true` if the engine has asked the nodes to report changes to the keys.
     pub(crate) fn is_watched(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WATCHED != 0
     }
 
-    /// Records that the end is reported to the holder.
+    /// Records that the engine has reported to the holder that the lock has ended.
     pub(crate) fn tell_over(&self) {
         self.state.fetch_or(OVER, Ordering::AcqRel);
     }
@@ -254,7 +255,7 @@ impl Kept {
 
     // ----- calls of the engine and the lock ---------------------------------------------------
 
-    /// Returns `true` if the end was reported to the holder.
+    /// Returns `true` if the engine has reported to the holder that the lock has ended.
     #[cfg(feature = "std")]
     pub(crate) fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) & OVER != 0

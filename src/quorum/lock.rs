@@ -27,7 +27,7 @@ pub struct LockId {
 ///
 /// A lock is created only after a majority of the nodes has confirmed it, and each extension needs a majority again.
 /// When the engine learns that a majority has lost the lock, the validity ends. The name and the token are in one
-/// buffer, which the lock shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
+/// buffer, which the lock shares with its engine. When the lock is released, the engine reuses this buffer.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -114,8 +114,8 @@ impl Lock {
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
     /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
-    /// the largest number that it has seen, and refuses requests with a smaller number. So a holder does no harm if it
-    /// was stopped for longer than its lock lasted. The
+    /// the largest number that it has seen, and refuses requests with a smaller number. So a holder that was paused
+    /// until its lock expired does no harm. The
     /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
@@ -186,8 +186,8 @@ impl Lock {
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// Records that a majority has confirmed the lock until `end`. The engine has already stored `end` in `entry`, the
-    /// entry of its request. A lock that was read from bytes has another entry. `counts` says whether this extension
+    /// Records that a majority has confirmed the lock until `end`. The engine has already stored `end` in the `entry`
+    /// of its request. If the lock was read from bytes, it has another entry. `counts` says whether this extension
     /// counts towards the limit on extensions.
     pub(crate) fn confirmed(
         &mut self,
@@ -220,13 +220,13 @@ impl Lock {
         self.kept.is_some()
     }
 
-    /// Returns `true` if the engine keeps the lock and has reported the end of the lock.
+    /// Returns `true` if the engine keeps the lock, and has reported that the lock has ended.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept_and_over(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.is_over())
     }
 
-    /// Makes the engine stop extending the lock, which goes to another process.
+    /// Makes the engine stop extending the lock, because another process takes it over.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
         if let Some(kept) = &self.kept {
@@ -234,8 +234,8 @@ impl Lock {
         }
     }
 
-    /// Separates the lock from its engine, and gives it a separate end. The engine or an unanswered request may still
-    /// write an end into the old, shared entry.
+    /// Separates the lock from its engine, and gives it an entry of its own. The engine or an unanswered request may
+    /// still change the end of the validity in the shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -252,7 +252,7 @@ impl Lock {
         self.valid_until() != Instant::ZERO
     }
 
-    /// Forgets the end, as if another clock had measured the lock.
+    /// Makes the end of the validity unknown, as if another clock had measured the lock.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.entry.set_end(Instant::ZERO, self.ttl());
@@ -264,8 +264,8 @@ impl Lock {
         self.entry.end_now(now);
     }
 
-    /// Returns the nodes on which the keys stay when the lock is handed over. On other nodes, a release may still
-    /// follow the `SET`.
+    /// Returns the nodes on which the keys stay when the lock is handed over. On other nodes, the engine may still
+    /// release the keys.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }
@@ -278,7 +278,7 @@ impl Lock {
         &self.entry
     }
 
-    /// Turns this lock into the lock of another `entry`, with the same name and token.
+    /// Replaces the lock's entry with another `entry` for the same name and token.
     pub(crate) fn set_entry(&mut self, entry: Entry) {
         self.entry = entry;
     }

@@ -104,7 +104,7 @@ pub(crate) enum Extending {
 pub(crate) enum Releasing {
     /// The lock was held until now, and is released.
     Released,
-    /// A majority no longer had the lock.
+    /// According to a majority, the lock was no longer held.
     NotHeld,
     /// Too few nodes have answered.
     Unconfirmed,
@@ -216,7 +216,7 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes votes, or a majority of no votes, decides the outcome. If neither has a majority, but a
+    /// A majority of yes votes, or a majority of no votes, decides the outcome. If no such majority exists, but a
     /// majority of the nodes has answered, the clock decides. A lock that was still valid counts as held until now, and
     /// an expired lock counts as not held.
     #[must_use]

@@ -225,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Tests every ttl from 1 ms to beyond the hard limit, and every elapsed time from none to twice the ttl, at both
-    /// ends of the clock. The validity must equal the result of the formula, or zero.
+    /// Tests ttls from 1 ms to beyond the hard limit, elapsed times from zero to twice the ttl, and the earliest and
+    /// latest times of the clock. The validity must equal the result of the formula, or zero.
     #[test]
     fn validity_never_wraps() {
         let drift = Drift::default();

@@ -52,7 +52,7 @@ pub const fn argument_len(len: usize) -> usize {
     header_len(len) + len + LINE_END.len()
 }
 
-/// Returns the length of the header before the text.
+/// Returns the length of the header that announces a text of `count` bytes.
 const fn header_len(count: usize) -> usize {
     1 + decimal_len(count as u64) + LINE_END.len()
 }

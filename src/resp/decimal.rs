@@ -63,8 +63,8 @@ impl Decimal {
 
 /// Returns the eight decimal digits of a number below 10^8, with the first digit in the lowest byte.
 ///
-/// The number is split into halves, and the halves into halves again, in lanes of one register. So the function needs
-/// no loop over digits, and only one store, which can be read back quickly.
+/// The function splits the number into halves until each digit has its own byte of one register. So it needs no loop
+/// over the digits, and only one store, which can be read back quickly.
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f; // fours / 100
@@ -134,7 +134,6 @@ mod tests {
         }
     }
 
-    /// Each half of a group of eight digits takes a different path.
     #[test]
     fn every_four_digits_at_every_place() {
         for four in 0..10_000_u64 {

@@ -15,8 +15,8 @@ use super::view::View;
 
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder stores no bytes, only its position in a torn reply. No matter how the stream is cut into pieces, the
-/// decoder looks at each byte a bounded number of times, and never at the payload of a string. Decoding scalars and
+/// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
+/// times, no matter how the stream is cut into pieces. It never looks at the payload of a string. Decoding scalars and
 /// flat aggregates allocates nothing. Other replies need a stack, which the decoder keeps and uses again.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
@@ -332,8 +332,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the offset that the next element must not exceed, so that the reply has room for the elements after it.
-    /// An attribute is not one of these elements.
+    /// Returns the offset that the next element must not exceed, so that the elements after it still fit into the
+    /// reply. An attribute is not one of these elements.
     fn room(&self, kind: u8) -> usize {
         let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
         self.limits

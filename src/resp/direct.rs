@@ -18,8 +18,8 @@ use super::value::Value;
 pub(super) struct Longest {
     /// The longest text of a line.
     line: usize,
-    /// The longest payload of a bulk string. If the length of a bulk string has at most two digits and is within this
-    /// limit, the string is within `whole` too.
+    /// The longest payload of a bulk string. A bulk string whose length has at most two digits and is within this limit
+    /// is also within `whole`.
     bulk: usize,
     /// The longest reply, including its header and line ends.
     whole: usize,

@@ -13,7 +13,7 @@ impl<'a> Items<'a> {
         (0..self.len).map(move |_| view.value())
     }
 
-    /// Returns `true` if each element consists of these bytes.
+    /// Returns `true` if the bytes of each element equal `element`.
     #[inline]
     pub(crate) fn are_all<const N: usize>(&self, element: &[u8; N]) -> bool {
         let bytes = self.view.bytes.get(..N * self.len());

@@ -202,8 +202,8 @@ impl Inbox {
     /// Adds bytes of `piece` to the torn reply until the reply is complete, if possible. Bytes after the reply stay in
     /// the piece.
     ///
-    /// Each step adds more bytes than the previous step. So neither the number of attempts nor the number of
-    /// unnecessarily copied bytes exceeds the length of the reply.
+    /// Each step adds more bytes than the previous step. So the number of attempts and the number of unnecessarily
+    /// copied bytes are at most the length of the reply.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         if let Some(error) = self.decoder.failure() {
             return Err(error);
@@ -236,7 +236,7 @@ impl Inbox {
         Ok(false)
     }
 
-    /// Adds `bytes` to the torn reply, except for the bytes to drop.
+    /// Adds `bytes` to the torn reply, without the bytes that the inbox drops.
     fn add(&mut self, bytes: &[u8]) {
         let before = match self.to_drop {
             0 => bytes.len(),
@@ -252,7 +252,7 @@ impl Inbox {
         keep(&mut self.torn, behind, self.reply_bytes);
     }
 
-    /// Returns `true` if the decoder has refused a string because of its length, and the inbox cuts such strings.
+    /// Returns `true` if `error` means that a string is too long, and the inbox cuts such strings.
     fn is_to_cut(&self, error: DecodeError) -> bool {
         self.cuts && error.reason == Reason::BulkTooLong
     }

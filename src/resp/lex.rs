@@ -29,7 +29,7 @@ impl Bounds {
 /// How far a torn element was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// The line contains no line end before this offset.
+    /// The line does not end before this offset.
     pub(super) seen: usize,
     /// The number of bytes that are needed to continue with the element.
     pub(super) need: usize,

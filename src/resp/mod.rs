@@ -35,8 +35,8 @@
 //!
 //! * Integers, lengths and the integral part of doubles have no leading zeros, and `-0` is not an integer. Integers,
 //!   doubles and big numbers may have a `+`, but lengths may not. `-nan` is NaN, because Redis 7.0 sends it.
-//! * The decoder keeps a big number as text, byte for byte, with its `+` and its leading zeros. Servers send the text
-//!   that a script returned. For example, Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
+//! * The decoder keeps a big number as text, byte for byte, with its `+` and its leading zeros. If a script returns
+//!   `(+12`, Redis 7.0 and Valkey 9.1 send it unchanged. So `+12` and `12` are not equal.
 //! * The decoder refuses a double that is too large for 64 bits, and does not round it to infinity.
 //! * Only `$` and `*` accept the length -1.
 //! * The decoder does not know the negotiated protocol, so it always accepts RESP3 types.

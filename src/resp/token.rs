@@ -3,8 +3,8 @@
 //! This file contains all rules of the grammar about a single element. The rules about several elements (nesting,
 //! pushes, attributes) are in `decode`. Each element begins with a line, and is read after that line has arrived. A
 //! torn element is read again from its first byte. Reading again costs little, because only the text of a line and the
-//! payload of a string can be long. The bytes of both are read only once, because [`Progress`] records how far they
-//! were read.
+//! payload of a string can be long. The text and the payload are read only once, because [`Progress`] records how far
+//! they were read.
 
 use core::ops::Range;
 

@@ -1,6 +1,6 @@
 //! A position in a valid reply, which moves from element to element.
 //!
-//! `elements` reads the content of an element.
+//! The module `elements` reads the element at this position.
 
 use super::header::header;
 use super::lex::{Bounds, Progress};

@@ -106,8 +106,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// Puts the node back in doubt, because it has also refused the same request without scripts. The engine will try
-    /// scripts again later, and the report names the refusal of the script.
+    /// Handles a request that the node has refused both with and without scripts. The engine will try scripts again
+    /// later, and reports the error with which the node refused the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;

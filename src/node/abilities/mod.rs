@@ -56,7 +56,7 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// Whether the node must run scripts, because the restart guard checks a marker with them.
+    /// Whether the restart guard uses a marker, which only scripts can check.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
     /// How the node refused scripts, if the error text was unknown.
@@ -73,8 +73,7 @@ pub(crate) struct Abilities {
     pub(crate) missing: Option<Unusable>,
     /// How long a fencing-token counter lives after its last use.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for the answer to a trial release, or that the first script on this connection is taking, in
-    /// the order of their commands.
+    /// The locks whose trial release or first script is unanswered, oldest first.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -101,7 +100,7 @@ pub(super) enum Then {
     TryAll(Entry),
 }
 
-/// Details of a refusal that only the connection knows.
+/// Details of a refusal that `Refusal` does not contain.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
@@ -151,7 +150,7 @@ impl Abilities {
 
     // ----- abilities ------------------------------------------------------------------------
 
-    /// Returns `true` if this connection has shown that the user may release locks.
+    /// Returns `true` if an answer on this connection has shown that the user may release locks.
     pub(super) fn may_release(&self) -> bool {
         match self.shown {
             Shown::Scripts => true,
@@ -165,8 +164,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. A script may run once the node has granted a
-    /// shared lock or a permit on this connection.
+    /// Returns `true` if the connection may run a script that only reads. A script may run as soon as the node has
+    /// granted a shared lock or a permit on this connection.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -199,8 +198,8 @@ impl Abilities {
         }
     }
 
-    /// Describes for operators how the node releases locks. Returns `None` if this connection has not yet shown how the
-    /// node releases locks.
+    /// Describes for operators how the node releases locks. Returns `None` until an answer on this connection has shown
+    /// how the node releases locks.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -215,11 +214,12 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node. A `repair` is never sent by digest.
+    /// Returns the form in which a release is sent to this node. If `repair` is set, the release is never sent by
+    /// digest.
     ///
-    /// Debts are also sent in the native form first, because the user may lack the permission to run scripts. If the
-    /// node refused the native command on the previous connection, the engine tries scripts first. A second connection
-    /// to the same server is closed after its handshake, so it has time to try only one way.
+    /// Unconfirmed releases are also sent in the native form first, because the user may lack the permission to run
+    /// scripts. If the node refused the native command on the previous connection, the engine tries scripts first. A
+    /// second connection to the same server is closed after its handshake, so the engine tries only one way there.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -287,8 +287,7 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. Ignores a missing permission for one key, which says nothing about
-    /// other keys.
+    /// Records that the user lacks a permission, unless the permission concerns only one key.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;
@@ -317,7 +316,7 @@ pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
-/// Returns the command that the user may not run, according to a node's answer about a refused extension.
+/// Reads from the node's answer which command of an extension the user may not run.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }

@@ -14,7 +14,7 @@
 //!
 //! # Not here
 //!
-//! The file `doubt` handles refusals with unknown texts that may concern scripts. The file `ways` finds out which
+//! The module `doubt` handles refusals with unknown texts that may concern scripts. The module `ways` finds out which
 //! commands can release a lock on the node.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
@@ -201,7 +201,8 @@ impl Abilities {
 
     // ----- releasing a lock -----------------------------------------------------------------------
 
-    /// Sends the release again in another form, or leaves it as a debt ([`Reply::Unsure`]).
+    /// Sends the release again in another form. If no form is left, the engine retries the release later
+    /// ([`Reply::Unsure`]).
     fn release_refused(
         &mut self,
         by: Dialect,

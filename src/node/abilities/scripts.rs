@@ -33,10 +33,10 @@ impl Taught {
 /// Whether a script that adds a member is sent by its digest. The handshake never loads the scripts that add a member.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
-    /// The server may not know the script.
+    /// It is unknown whether the server knows the script.
     #[default]
     Unknown,
-    /// The server has run one of the two scripts that add a member, but may not know the other one.
+    /// The server has run one of the two scripts that add a member, but perhaps does not know the other one.
     Known,
     /// The user may not run scripts by their digests.
     Forbidden,
@@ -93,7 +93,7 @@ impl Scripts {
         self.refused &= !is_loaded;
     }
 
-    /// Records that the server has lost the scripts. Returns `true` if the server had any scripts.
+    /// Records that the server has lost the scripts. Returns `true` if the server had loaded any scripts.
     pub(crate) fn forget(&mut self) -> bool {
         core::mem::take(self).known.contains(&true)
     }

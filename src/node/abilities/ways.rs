@@ -6,8 +6,8 @@
 //!
 //! Before the first `SET` of a connection, the engine tries all ways together, with a token that no key contains.
 //! Afterwards, the engine uses the first way that the node knows and permits. The engine remembers this way for the
-//! next connection, which starts by releasing debts. The engine ignores the version of the server, because a proxy in
-//! front of the server may know fewer commands.
+//! next connection, on which it first sends the unconfirmed releases. The engine ignores the version of the server,
+//! because a proxy in front of the server may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
@@ -18,8 +18,8 @@
 //! # Guarantees
 //!
 //! * The engine sends no `SET` over a connection until one way to release has worked there.
-//! * For a debt, the engine tries all ways to release, one after another, even if the node has refused each of them.
-//!   After the last way, the engine tries a script again, unless the configuration forbids scripts.
+//! * For an unconfirmed release, the engine tries all ways, one after another, even if the node has refused each of
+//!   them. After the last way, the engine tries a script again, unless the configuration forbids scripts.
 //! * If a node runs scripts, the engine tries no other ways to release a lock.
 //!
 //! # Not here
@@ -105,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way
-    /// replaces it only if it is better.
+    /// Records that the node permits `way`. If `used` is set, the engine uses this way from now on. Otherwise, the
+    /// engine uses this way only if it precedes the current way in [`ORDER`].
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -192,7 +192,8 @@ impl Abilities {
     }
 
     /// Returns the command that the user must be permitted to run, after a transaction failed because of `forbidden`.
-    /// For `watch`, `multi` and `exec`, the result is the script command, unless the configuration forbids scripts.
+    /// If `watch`, `multi` or `exec` is forbidden, returns the script command instead, unless the configuration forbids
+    /// scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -218,8 +219,8 @@ impl Abilities {
 
     // ----- trials ---------------------------------------------------------------------------
 
-    /// Handles the answer to the trial of a way to release. The trial names a token that no key contains, so any answer
-    /// about the key shows that the user may use the way.
+    /// Handles the answer to a trial release. The trial names a token that no key contains, so any answer about the key
+    /// shows that the user may use the way.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn tried(
@@ -258,8 +259,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to a trial of the native release command. This command was tried because the user's scripts
-    /// may not delete the key.
+    /// Handles the answer to a trial of the native release command. The engine tries this command if the user's scripts
+    /// are not permitted to delete the key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
             None => {
@@ -275,8 +276,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to the trial of one way to release, while all ways are being tried. The first permitted way
-    /// is chosen. If the node refuses all ways, the reply follows from the last refusal.
+    /// Handles the answer about one `way` while the engine tries all ways to release a lock. Chooses the first
+    /// permitted way. If the node refuses all ways, the reply follows from the last refusal.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -322,7 +323,7 @@ impl Abilities {
         ))
     }
 
-    /// Records that the node has refused `way`. If the engine was using `way`, it must find a permitted way again.
+    /// Records that the node has refused `way`. If `way` was the current way, the engine must find another one.
     pub(super) fn way_refused(
         &mut self,
         way: Dialect,

@@ -2,8 +2,8 @@
 //!
 //! The node collects renewals until it sends another command, or until the driver writes to the socket. The node then
 //! writes the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
-//! A node that has many renewals writes them only when it is its turn. Another module decides which node has its turn,
-//! and how long renewals wait.
+//! If a node has many renewals, it writes them only in its turn. Another module decides whose turn it is, and how long
+//! renewals wait.
 //!
 //! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
 //! kinds of batches.
@@ -21,8 +21,8 @@
 //!
 //! # Not here
 //!
-//! After a batch is written, the node cannot remove a renewal from it. If the connection has no room for a long time, a
-//! renewal may reach the server after its lock has expired. Even then, the renewal arrives before the lock's release.
+//! After a batch is written, the node cannot remove a renewal from it. If the socket accepts no bytes for a long time,
+//! a renewal may reach the server after its lock has expired. The renewal always arrives before the lock's release.
 //!
 //! Renewals are sent one at a time for locks on several resources, to nodes with a marker, and to nodes that have
 //! forgotten the script.
@@ -53,8 +53,8 @@ const KEPT_BYTES: usize = 64 << 10;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The collected renewals. The first pile holds the renewals that also ask for a notification of the next change of
-    /// their key. The first pile is written before the second pile, in separate commands.
+    /// The collected renewals. The first [`Pile`] holds the renewals that also request a notification of the next
+    /// change to their key. This pile is written first, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
@@ -95,9 +95,9 @@ struct Collected {
 pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) request: Request,
     pub(in crate::node) entry: &'a Entry,
-    /// The minimum life of the key from now on.
+    /// The minimum remaining life of the key.
     pub(in crate::node) life: Duration,
-    /// Whether the node must also report the next change of the key.
+    /// Whether the node must also report the next change to the key.
     pub(in crate::node) watched: bool,
 }
 
@@ -278,9 +278,9 @@ impl Batch {
         }
     }
 
-    /// Handles the refusal of a whole batch, and returns the refusal for each item. If the batch itself may have caused
-    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. Running an
-    /// item twice does no harm.
+    /// Handles the refusal of a whole batch, and returns the refusal for each of its commands. If the batch itself may
+    /// have caused the refusal, each command is sent again separately, with the text of the ordinary script. Running a
+    /// renewal or a release twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();
@@ -355,8 +355,8 @@ pub(super) fn empty(buffer: &mut Vec<u8>) {
     }
 }
 
-/// Writes the start of a command, up to its keys. The command runs `script` on this number of `keys`. `words` is the
-/// total number of its keys and arguments.
+/// Writes the start of a command that runs `script`, up to the keys. `keys` is the number of keys, and `words` is the
+/// total number of keys and arguments.
 pub(super) fn begin_command(out: &mut Vec<u8>, script: &Script, keys: usize, words: usize) {
     out.push(b'*');
     out.extend_from_slice(decimal(3 + words).as_bytes());

@@ -20,7 +20,7 @@ pub(crate) enum Heard {
     Done(Request),
     /// Another answer to a command about locks.
     Answer(Answer),
-    /// The server accepts the connection. The engine sends the debts, then
+    /// The server accepts the connection. The engine sends the unconfirmed releases, then
     /// calls [`Node::survey`](crate::node::Node::survey).
     Admitted,
     /// An answer to a command about locks that does not count as a vote.
@@ -44,10 +44,10 @@ pub(crate) enum Heard {
         place: PlaceKey,
         /// The time until the key expires. `None` if the answer does not report it.
         left: Option<Remaining>,
-        /// Whether the node will push the next change of the key.
+        /// Whether the node will report the next change to the key.
         pushes: bool,
     },
-    /// The node has shown whether it can release a lock without scripts.
+    /// An answer has shown whether the node can release a lock without scripts.
     Tried {
         /// The answer for the claim, if it is already known.
         answer: Option<Answer>,
@@ -55,12 +55,12 @@ pub(crate) enum Heard {
         error: Option<ServerError>,
         /// Whether the user now has a permission that was missing, so that the engine may ask the node for locks again.
         is_usable_again: bool,
-        /// Whether this connection has shown for the first time that the user may release locks.
+        /// Whether this answer is the first on the connection to prove that the user may release locks.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
     Batch,
-    /// A push of the server. If the push reports changed keys, `changed` has already received their names.
+    /// A push from the server. If the push reports changed keys, `changed` was already called with their names.
     Pushed,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of unanswered `SET`s. Each `SET` has a reserved place for its release.
+    /// The number of unanswered `SET`s. Each `SET` reserves space for its release.
     sets: usize,
     /// The number of repeated releases, usually zero.
     repairs: usize,
@@ -154,8 +154,8 @@ impl InFlight {
 
     /// Records that the last `count` commands, all of them releases, are written as one command.
     ///
-    /// A faulty server may have answered some of these releases before it received them. If so, the number of answers
-    /// to the joined command is wrong, and the connection ends.
+    /// A faulty server may have answered some of these releases before it received them. The number of answers to the
+    /// joined command is then wrong, and the connection ends.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -177,17 +177,17 @@ impl InFlight {
         sent.era == self.era
     }
 
-    /// Reserves a place for work that is not written yet.
+    /// Reserves space for a command that is not written yet.
     pub(in crate::node) fn reserve(&mut self) {
         self.sets += 1;
     }
 
-    /// Frees the reserved place.
+    /// Frees the reserved space.
     pub(in crate::node) fn unreserve(&mut self) {
         self.sets -= 1;
     }
 
-    /// Returns the number of places that the commands and the later releases of their `SET`s need.
+    /// Returns the number of unanswered commands, including those for which space is reserved.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -215,8 +215,8 @@ impl InFlight {
     /// length of the question. The question keeps its place until [`sweep`](Self::sweep), so that a withdrawal does not
     /// move the later commands.
     ///
-    /// If all questions were sent, the search ends after one comparison. So a failed attempt does not search through
-    /// the releases of all other locks. If many questions are unsent, an index finds the right question.
+    /// If all questions were sent, the search ends after one comparison, and does not visit the releases of all other
+    /// locks. If many questions are unsent, the search uses an index.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;

@@ -10,7 +10,7 @@ use alloc::collections::VecDeque;
 use crate::keys::OperationKey;
 use crate::limits::ROUNDS_MAX;
 
-/// The kind of operation that asks.
+/// The kind of operation whose question waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Whose {
     /// A holder that asks about its lock.
@@ -27,8 +27,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Puts `operation` behind the other operations of the same kind. Returns `false` if there is no room for the
-    /// operation.
+    /// Adds `operation` to the queue for its kind. Returns `false` if this queue is full.
     pub(crate) fn push(&mut self, operation: OperationKey, whose: Whose) -> bool {
         let queue = match whose {
             Whose::Holder => &mut self.holders,

@@ -116,7 +116,7 @@ impl Connection {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
-    /// Returns `true` if no request of an earlier turn still waits to be sent.
+    /// Returns `true` if the socket accepts bytes, and no renewals or transactions wait.
     #[inline]
     pub(super) fn keeps_up(&self) -> bool {
         let wire = &self.wire;
@@ -141,8 +141,8 @@ impl Connection {
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// Checks for a silence after a turn has read all bytes that had arrived. If the node is silent, returns the time
-    /// at which the silence began. Commands that are not written yet do not count as unanswered.
+    /// Checks for a silence after the driver has read all bytes that had arrived. If the node is silent, returns the
+    /// time at which the silence began. Commands that are not written yet do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
         let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));

@@ -8,9 +8,9 @@ use crate::time::Instant;
 /// The number of round trips that are compared. The shortest of these round trips counts as the node's round trip.
 const SAMPLES: usize = 32;
 
-/// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
-/// The node timeout is four round trips, so it adapts up to 240 ms. A longer path cannot be distinguished from a node
-/// that stalls at each question.
+/// The longest round trip, in nanoseconds, to which the node timeout adapts during a connection. The node timeout is
+/// four round trips, so it adapts up to 240 ms. Beyond that, a slow network cannot be distinguished from a node that
+/// stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
@@ -54,7 +54,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection was opened. The handshake of the new connection will measure the path.
+    /// Records that a connection was opened. The handshake of the new connection will measure the round trip.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
@@ -98,8 +98,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open` and no
-    /// silence has begun, a silence begins now. Returns the time at which the silence began.
+    /// Checks for a silence after the driver has read all bytes that had arrived. The node is silent if answers are
+    /// still `open`. Returns the time at which the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -127,16 +127,16 @@ impl Pulse {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
-    /// Returns `true` if the network path to the node seems to have become so long that no answer arrives in time. Only
-    /// the handshake of another connection can distinguish a longer path from stalls.
+    /// Returns `true` if the network seems to have become too slow for answers to arrive in time. Only the handshake of
+    /// another connection can distinguish a slow network from a node that stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
         // The oldest sample is replaced next, so if it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
-    /// Returns the round trip on which the node timeout is based. The result can exceed [`FOLLOWED`] only after a new
-    /// connection. So a node that stalls does not make all callers wait longer for it.
+    /// Returns the round trip on which the node timeout is based. Only a new connection can raise the result
+    /// above [`FOLLOWED`], so that a node that stalls does not lengthen its own timeout.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }
@@ -154,8 +154,7 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// Returns the round trip and the distance in milliseconds after these samples. Each sample comes from a separate
-    /// turn.
+    /// Returns the round trip and the distance in milliseconds after these samples.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
         let mut now = 1_000;

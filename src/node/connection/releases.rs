@@ -1,17 +1,17 @@
-//! Joins a row of consecutive releases into one command.
+//! Joins consecutive releases into one command.
 //!
-//! The first release of a row enters the out buffer as an ordinary command. When a second release follows, both of them
-//! and all later releases go into the row. The row is written as one script that takes many keys. The row is written as
-//! soon as another command follows, or before the driver writes to the socket. In a measurement with 64 keys, a server
-//! needed a third less time for one script than for single releases.
+//! The first of several consecutive releases enters the out buffer as an ordinary command. When a second release
+//! follows, both of them and all later releases go into a [`Row`]. The row is written as one script that takes many
+//! keys. The row is written as soon as another command follows, or before the driver writes to the socket. In a
+//! measurement with 64 keys, a server needed a third less time for one script than for single releases.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
 //! * The commands keep their order.
-//! * Until the row is written, each of its releases counts as an ordinary command. If the connection ends before the
-//!   row is written, its releases count as not sent.
+//! * Until a [`Row`] is written, each release in it counts as an ordinary command. If the connection ends before
+//!   the [`Row`] is written, its releases count as not sent.
 //!
 //! # Not here
 //!
@@ -35,7 +35,7 @@ const HEAD: usize =
 #[derive(Debug, Default)]
 pub(super) struct Row {
     count: usize,
-    /// The length of the first key. The first release stays in the out buffer until a second release follows.
+    /// The length of the first release's key. The first release stays in the out buffer until a second release follows.
     first_key: usize,
     /// The keys and the tokens of all releases, as arguments in wire form.
     keys: Vec<u8>,

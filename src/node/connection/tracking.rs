@@ -1,21 +1,20 @@
 //! A *look* asks how much longer a key lives, and requests a notification of its next change.
 //!
-//! Redis and Valkey call such notifications client-side caching. When the first look on a connection needs
-//! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the server register
-//! the keys of the next command. The node writes `CLIENT CACHING YES` together with the `PTTL` that follows, because a
-//! command between the two would use up the registration. The server then pushes the next change of the key to this
-//! connection, once.
+//! In Redis and Valkey, these notifications belong to client-side caching. On each connection, the engine sends `CLIENT
+//! TRACKING ON OPTIN NOLOOP` before the first look that needs notifications. `CLIENT CACHING YES` makes the server
+//! register the keys of the next command. The engine writes `CLIENT CACHING YES` together with the `PTTL` of the look,
+//! because a command between the two would use up the registration. The server then sends one notification on this
+//! connection when the key next changes.
 //!
 //! # Guarantees
 //!
 //! * No command comes between `CLIENT CACHING YES` and its `PTTL`.
 //! * The answer to a look says whether the server has registered the key. If the user may not use tracking, or the
-//!   connection speaks RESP2, which has no pushes, the node sends only the `PTTL`.
+//!   connection speaks RESP2, the engine sends only the `PTTL`.
 //!
 //! # Not here
 //!
-//! Other modules handle the result of a look. Other modules also handle later writes of this engine to the key, which
-//! use up the registration.
+//! Other modules handle the result of a look, and this engine's later writes to the key, which use up the registration.
 
 use core::time::Duration;
 
@@ -76,8 +75,8 @@ pub(in crate::node) fn register_next(
     }
 }
 
-/// Handles the answer to a [`Look`](Purpose::Look) at the key of `place`. If the user may not run the look, no key is
-/// registered.
+/// Handles the answer to a [`Look`](Purpose::Look) at the key of `place`. If the answer reports a missing permission,
+/// the server has not registered the key.
 pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
     if value.as_error().is_some_and(forbidden) {

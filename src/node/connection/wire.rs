@@ -9,7 +9,7 @@
 //!
 //! # Not here
 //!
-//! The file `transaction` handles work that needs several commands. Other modules decide what to send.
+//! The module `transaction` handles work that needs several commands. Other modules decide what to send.
 
 use alloc::vec::Vec;
 
@@ -88,21 +88,21 @@ impl Wire {
         register_next(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if there is room for a question and for its later release.
+    /// Returns `true` if the connection has space for a question and for its later release.
     #[inline]
     pub(in crate::node) fn has_room_for_question(&self) -> bool {
         self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
             && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if there is room for a release of `len` bytes.
+    /// Returns `true` if the connection has space for a release of `len` bytes.
     #[inline]
     pub(in crate::node) fn has_room_for_release(&self, len: usize) -> bool {
         self.in_flight.len() < IN_FLIGHT_MAX
             && self.outbox.len() + self.row.bytes() + len <= OUT_BYTES_MAX
     }
 
-    /// Returns `true` if at least half of the room is used.
+    /// Returns `true` if the unanswered commands or the unsent bytes have reached half of their limit.
     #[inline]
     pub(in crate::node) fn is_half_full(&self) -> bool {
         self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
@@ -203,14 +203,14 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, but are so many that they must wait for the node's turn.
+    /// Returns `true` if renewals can be written now, but are too many to be written before the node's turn.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns the time at which renewals began to wait for the node's turn. Returns `None` if the renewals also wait
-    /// for the socket.
+    /// Returns the time at which renewals began to wait for the node's turn, or `None` if none wait or the socket is
+    /// not writable.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }
@@ -243,7 +243,7 @@ impl Wire {
 
     // ----- writing --------------------------------------------------------------------------
 
-    /// Returns `true` if the node has anything to write now.
+    /// Returns `true` if something can be written to the node now.
     pub(crate) fn is_to_write(&self) -> bool {
         let empty = self.outbox.is_empty() && self.row.is_empty() && !self.batch.is_to_write();
         !(empty || self.outbox.is_blocked())

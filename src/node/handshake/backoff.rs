@@ -1,5 +1,5 @@
-//! The delay before a new connection attempt. After a connection that has lasted, the next attempt has no delay. After
-//! each failed attempt, the delay grows.
+//! The delay before a new connection attempt. If the last connection was ready for at least a second, the next attempt
+//! has no delay. After each failed attempt, the delay grows.
 //!
 //! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part of at most one half, so
 //! that many clients do not reconnect at the same time.
@@ -18,7 +18,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Records that a connection failed or did not last. Returns the delay before the next connection.
+    /// Records that a connection failed or ended early. Returns the delay before the next connection.
     pub(crate) fn failed(&mut self, random: &mut StdRng) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -26,7 +26,7 @@ impl Backoff {
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 
-    /// Records that a connection lasted, so the next delay is the shortest again.
+    /// Resets the delay to the shortest one, because a connection was ready for long enough.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

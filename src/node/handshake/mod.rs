@@ -1,9 +1,9 @@
 //! The start of a connection to one node: when it is opened, which server answers, and whether this server is usable.
 //!
 //! The engine first sends only `HELLO 3`, with credentials and client name, because the answer shows whether the server
-//! accepts us. The engine then sends everything else in one write: the database, debts of the previous connection, the
-//! questions that identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in
-//! RESP2.
+//! accepts us. The engine then sends everything else in one write: the database, the unconfirmed releases of the
+//! previous connection, the questions that identify the server, and the scripts. A server that does not know `HELLO`
+//! gets the same questions in RESP2.
 //!
 //! # Not here
 //!
@@ -37,18 +37,18 @@ use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
-/// The command of a probe. Every server answers it in some way, even one that refuses our connection.
+/// The command that a probe sends. Every server answers it in some way, even one that refuses our connection.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next connection is opened immediately. A connection that
-/// ends so late was probably idle, or its server restarted.
+/// If a connection ends after at least this time, the next one is opened immediately, because the connection was
+/// probably idle or the server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The maximum amount by which a server may overstate its uptime. The server computes its uptime from two times in
 /// whole seconds, and its clock may tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
-/// A text about the node, with the server's error if the text describes one.
+/// A text that explains the node's state, with the server's error if the text comes from the server.
 pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 
 /// See the [module](self).

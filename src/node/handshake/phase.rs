@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the [`Trouble`] that a reply without a command shows. Some servers refuse a connection with an error
-    /// before they have received a command.
+    /// Returns the [`Trouble`] for a reply that no command has asked for. Some servers refuse a connection with an
+    /// error before they have received a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);

@@ -2,8 +2,7 @@
 //!
 //! # Not here
 //!
-//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides both,
-//! together with the engine, which knows all nodes.
+//! `Trust` and the engine decide whether a node restarted, and whether two nodes are the same server.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -19,7 +18,7 @@ pub(crate) enum Next {
     Wait,
     /// Repeat the questions in RESP2, then continue as after [`Next::Survey`].
     Fallback,
-    /// Send the debts, then the remaining questions, because the server accepts the connection.
+    /// The server accepts the connection: send the unconfirmed releases, then the remaining questions.
     Survey,
     /// The node has joined again, after its handshake.
     Joined,
@@ -50,7 +49,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns whether the server keeps all its data in a restart. Returns `None` if the server has not reported this.
+    /// Returns whether the server keeps all its data across a restart, or `None` if the server has not reported this.
     pub(in crate::node) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
     }
@@ -62,7 +61,7 @@ pub(crate) struct Server {
     pub(crate) identity: Identity,
     /// The number of unanswered questions.
     pub(in crate::node) open: usize,
-    /// Whether the last questions have been sent.
+    /// Whether the last questions of the handshake have been sent.
     pub(in crate::node) surveyed: bool,
     /// Whether the node has joined its group.
     pub(in crate::node) joined: bool,
@@ -216,9 +215,9 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
     value.as_error().map(ServerError::from_line)
 }
 
-/// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node is usable
-/// without these facts. If the server is busy with a script, the handshake fails and is retried later. Without this
-/// answer to `INFO`, one server could have two votes. A busy server cannot vote anyway.
+/// Returns the text in the answer to an `INFO` command. Returns `None` if `INFO` is forbidden or not available, because
+/// the node is usable without these facts. If the server is busy with a script, the handshake fails and is retried
+/// later, because an unidentified server could get two votes. A busy server cannot vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),

@@ -26,7 +26,7 @@ use super::{Filling, permit, to_ask};
 /// The variable parts of a command about counters.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::node) struct Counters<'a> {
-    /// The smallest value that the counters may have afterwards.
+    /// The minimum value of the counters after the command.
     pub(in crate::node) number: u64,
     /// How long the counters live after their last use.
     pub(in crate::node) ttl: Duration,
@@ -94,7 +94,7 @@ pub(in crate::node) fn raise(
     }
 }
 
-/// Binds the counter floor to this `run_id`. Raises the floor to at least `seen`. A higher `proposal` raises it
+/// Binds the counter floor to this `run_id`. Raises the floor to at least `seen`. A higher `proposal` raises the floor
 /// further, but only up to a limit that follows from the server's clock.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
@@ -106,7 +106,7 @@ pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
 }
 
-/// If the counter floor is in repair under `nonce`, binds the floor to this `run_id` and raises it to `number`.
+/// Ends the repair of the counter floor under `nonce`: binds the floor to this `run_id`, and raises it to `number`.
 pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Vec<u8> {
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }

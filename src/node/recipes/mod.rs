@@ -56,8 +56,8 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in the form `dialect`. Calls `write` unless the bytes already have this form. A command that
-    /// checks a `marker` is written for each node separately.
+    /// Returns the command in the form `dialect`. Calls `write` if the bytes have another form. A command that checks a
+    /// `marker` is written for each node separately.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -77,7 +77,7 @@ impl Command {
 /// The variable parts of a command, besides the entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
-    /// How long the keys are kept.
+    /// How long the node keeps the keys.
     pub(super) life: Duration,
     /// The marker to check, as an argument in wire form.
     pub(super) marker: Option<&'a [u8]>,
@@ -117,10 +117,10 @@ pub(super) enum Form {
     /// The nodes load the scripts, or the engine replaces them with native commands. Once an answer has shown that the
     /// user may release the lock, a `SET` takes it.
     Taught,
-    /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. On a node
-    /// without scripts, transactions replace the scripts.
+    /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. If a node
+    /// runs no scripts, the engine uses transactions instead.
     Untaught,
-    /// Like `Untaught`, but no transactions replace the scripts.
+    /// Like `Untaught`, but without transactions as a fallback.
     Only,
 }
 

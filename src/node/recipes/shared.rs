@@ -1,7 +1,7 @@
 //! The commands for a shared lock. Permits use some of these commands too.
 //!
-//! Each command contains the text of its script. On a node that runs no scripts, nothing replaces these scripts. For
-//! the scripts, see [`script::shared`](crate::node::script).
+//! Each command contains the text of its script. A node that runs no scripts cannot grant shared locks. For the
+//! scripts, see [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::{empty, once};
@@ -98,7 +98,7 @@ pub(super) fn confirm(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     question(out, &CONFIRM_MEMBER, entry, b"", filling.marker);
 }
 
-/// Asks about the member of `entry`.
+/// Writes a command that runs `script` on the member of `entry`.
 pub(super) fn question(
     out: &mut Vec<u8>,
     script: &Script,

@@ -7,8 +7,8 @@
 //! * If a counter is missing, the floor is used instead. The floor is at least as high as every counter has ever been.
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
 //!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
-//! * During a repair, the floor is `run_id:?nonce:number`. A node whose floor is in repair may have lost its data, so
-//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so a delayed repair for an earlier
+//! * During a repair, the floor is `run_id:?nonce:number`. Until the repair ends, the node refuses fenced locks,
+//!   because it may have lost its data. Each detected loss gets a new random nonce, so a delayed repair for an earlier
 //!   loss changes nothing.
 //! * The base is the first number of the floor under this `run_id`. A counter below the base is an old counter that was
 //!   restored from a disk. If a counter is below the base, the base is used instead.
@@ -25,7 +25,7 @@ macro_rules! read_arguments {
     };
 }
 
-/// Puts the floor's `run_id`, its base as text, and its number into `r`, `o` and `x`. Puts the base as a number into
+/// Puts the floor's `run_id`, its base as text, and its number into `r`, `o` and `x`. The base as a number goes into
 /// `l`. If the floor is not usable, `r` becomes nil.
 ///
 /// The script converts a number to text only if the number changes, because `%.0f` costs a server as much as a `SET`.
@@ -56,7 +56,7 @@ macro_rules! lift_floor {
     };
 }
 
-/// Puts into `b` whether the answer counts: see the [module](super) above.
+/// Sets `b` to the result of the marker check: see the [module](super) above.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -67,12 +67,12 @@ macro_rules! whether_it_counts {
 
 pub(super) use {lift_floor, read_counter, read_floor};
 
-/// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
-/// counter was, and not lower than the proposal. The script limits the proposal to the server's clock plus one second.
-/// The proposal is not limited if the mark in the token (`WANTED_MARK`) says that a node has answered an earlier
-/// attempt with this number. If the script has taken the names and checks no marker, it answers only with the number as
-/// text, because three integers cost a server half a microsecond more. Otherwise the script answers with three
-/// integers:
+/// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than all
+/// of these counters, and not lower than the proposal. The script limits the proposal to the server's clock plus one
+/// second. The proposal is not limited if the mark in the token (`WANTED_MARK`) says that a node has answered an
+/// earlier attempt with this number. If the script takes the names and checks no marker, it answers with only the
+/// number, as text, because three integers would cost a server half a microsecond more. Otherwise the script answers
+/// with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -118,8 +118,8 @@ pub(crate) const TAKE_FENCED: Script = Script {
 
 /// Raises all counters and the floor to at least the given number, if the keys of all names contain the token. Answers
 /// `1` if the counters and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a
-/// name belongs to another client, and `0` if a name does not exist, or if the floor is missing or belongs to another
-/// `run_id`. With a marker check, the script adds whether the answer counts.
+/// name belongs to another client. The answer is `0` if a name does not exist, or if the floor is missing or belongs to
+/// another `run_id`. With a marker check, the script adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -149,9 +149,9 @@ pub(crate) const SET_FLOOR: Script = Script {
     sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
 };
 
-/// Reads the floor. Answers `{1, number}` if the floor belongs to this `run_id`. Otherwise the floor is now in repair,
-/// and the script answers `{0, nonce}` with the nonce of the repair. The arguments are the `run_id`, and the nonce for
-/// a repair that begins now. The floor is the only key.
+/// Reads the floor. Answers `{1, number}` if the floor belongs to this `run_id`. Otherwise the script begins a repair
+/// of the floor, unless one has already begun, and answers `{0, nonce}` with the nonce of the repair. The arguments are
+/// the `run_id`, and the nonce for a new repair. The floor is the only key.
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
@@ -164,9 +164,8 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
 };
 
 /// Ends the repair of the floor under this nonce. Answers `1` if the repair has ended. The floor then belongs to this
-/// `run_id`, and is not lower than the given number. Answers `0`, and changes nothing, if the floor is not in repair or
-/// is in repair under another nonce. The arguments are the `run_id`, the nonce and the number. The floor is the only
-/// key.
+/// `run_id`, and is not lower than the given number. Answers `0`, and changes nothing, if no repair with this nonce has
+/// begun. The arguments are the `run_id`, the nonce and the number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \
@@ -191,12 +190,14 @@ pub(crate) const COUNT_COUNTERS: Script = Script {
 /// in place of the 0. A name of 192 bytes or more takes several elements of the list, because the library cuts longer
 /// strings. An element of 192 bytes continues in the next element.
 ///
-/// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there: a string that is not
-/// longer than any token, or a sorted set. The answer is `-1` if the user may not run `STRLEN`, and `-2` if it may not
-/// run `TYPE`. If the names of one step do not fit into a reply, the script scans fewer keys.
+/// A key is the name of a lock if [`INSPECT`](super::INSPECT) could find a token or holders there. These keys are
+/// strings that are not longer than the longest token, and sorted sets. The answer is `-1` if the user may not run
+/// `STRLEN`, and `-2` if it may not run `TYPE`. If the names of one step do not fit into a reply, the script scans
+/// fewer keys.
 ///
-/// The script leaves out keys that the user may not read. The error of such a key says "a key" or "the keys". A server
-/// may log each such error, so after the first one the script asks `acl_check_cmd`, if the server has this function.
+/// The script leaves out keys that the user is not permitted to read: the server's error then contains "a key" or "the
+/// keys". A server may log each of these errors. So after the first error, the script calls `acl_check_cmd` before it
+/// reads a key, if the server has this function.
 pub(crate) const LIST_NAMES: Script = Script {
     text: "local c,f,n=redis.pcall,string.find,2000 local d,p,o,b,r \
            p=string.gsub(ARGV[2],'[%*%?%[%]\\\\]','\\\\%0')..'*' \

@@ -2,8 +2,7 @@
 //!
 //! These scripts do the same as the scripts in [`shared`](super::shared) and [`permit`](super::permit), and also raise
 //! the counter of the name as in [`fencing`](super::fencing). All slots of a name share one counter, so a permit keeps
-//! its number when it moves to another slot. From one holder of a slot to the next, the numbers grow as they do for a
-//! plain lock.
+//! its number when it moves to another slot. Successive holders of a slot get growing numbers, as for a plain lock.
 //!
 //! The keys are the name, the counter, the floor, the intent of a shared lock, and, if a marker is checked, the keys of
 //! the marker and the barrier. The arguments are the token, the ttl, the marker, a number, the life of a counter in
@@ -50,8 +49,8 @@ macro_rules! raise_to_it {
 /// {-1, 0, 1}       there is no larger number
 /// ```
 ///
-/// The integer `b` says whether the answer counts. A single number of `-5` or less means that the user may not run one
-/// of the commands. The script does nothing unless it takes the lock.
+/// The integer `b` says whether the answer counts. A single number of `-5` or less means that one of the commands is
+/// forbidden to the user. The script does nothing unless it takes the lock.
 pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),

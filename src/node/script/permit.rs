@@ -57,8 +57,8 @@ pub(super) use add_holder;
 /// {3, b, K}      the number of permits is K
 /// ```
 ///
-/// The integer `b` says whether the answer counts. A single number of `-5` or less means that the user may not run one
-/// of the commands. The script does nothing unless it takes a slot. Without a ttl the script only checks the
+/// The integer `b` says whether the answer counts. A single number of `-5` or less means that one of the commands is
+/// forbidden to the user. The script does nothing unless it takes a slot. Without a ttl the script only checks the
 /// permissions.
 ///
 /// The arguments after the marker are K, the first slot to try, the number of slots to try, and the commands to check.

@@ -12,8 +12,8 @@ use super::{Script, end_unless_permitted};
 
 /// Takes all keys or none. A missing key is set. A key that already contains the token is kept for at least this ttl.
 /// Answers `1` if the keys were taken. Otherwise the script changes nothing. The answer is then `n + 1` if the n-th key
-/// belongs to another client or has another type, and `-n` if the user may not run the n-th of the commands after the
-/// marker on one of the keys. Without a ttl the script only checks the permissions:
+/// belongs to another client or has another type. The answer is `-n` if the n-th of the commands after the marker is
+/// forbidden on one of the keys. Without a ttl the script only checks the permissions:
 /// see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
 ///
 /// A key that already contains the token is no obstacle, so a node that has lost some of the keys can take them again.

@@ -13,9 +13,9 @@
 //! * The key expires at the latest deadline of its members. A script never removes another client's live member, and
 //!   never makes its deadline earlier.
 //! * A set that this library did not write counts as a key of another client, and is never changed. A set belongs to
-//!   another program if an expired member, or the last member, has another form, or if the last deadline is not a whole
-//!   number up to 9e15. This check needs each expired member, so the scripts read and remove them one by one. The
-//!   scripts check the last member first, because a set of another program may be large.
+//!   another program if its last member, or an expired member, has another form. The same holds if the last deadline is
+//!   not a whole number up to 9e15. So the scripts read each expired member before they remove it. The scripts check
+//!   the last member first, because a set of another program may be large.
 //!
 //! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
 //! barrier. The arguments are the token, the ttl, and the marker, which is empty if no marker is checked. The answers
@@ -31,8 +31,9 @@ macro_rules! read_arguments {
     };
 }
 
-/// Ends a script with the expression `$refused` if the user may not run one of the commands `ARGV[i]`, from the index
-/// `$first` on. If the ttl is empty, ends the script with 0, because the caller only asked for the permissions.
+/// Checks the permissions for the commands from `ARGV[$first]` on. If `ARGV[i]` is forbidden, ends the script with the
+/// expression `$refused`. If the ttl is empty, ends the script with 0, because the caller only asked for the
+/// permissions.
 macro_rules! end_unless_all_permitted {
     ($first:literal, $refused:literal) => {
         concat!(
@@ -71,8 +72,8 @@ macro_rules! read_what_is_over {
     };
 }
 
-/// Puts the deadline of the member `m` into `v`. If the key contains only the token, because the lock was exclusive
-/// until now, the key becomes a set with this member and the same deadline.
+/// Puts the deadline of the member `m` into `v`. If the lock was exclusive until now, the key contains only the token.
+/// The script then turns the key into a set with this member and the same deadline.
 macro_rules! read_deadline {
     () => {
         "local v=redis.pcall('zscore',k,m) if type(v)=='table' then \
@@ -82,7 +83,7 @@ macro_rules! read_deadline {
     };
 }
 
-/// If a marker is checked, puts into `b` whether the answer counts.
+/// Sets `b` to the result of the marker check, or to 0 if no marker is checked.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -157,9 +158,9 @@ pub(super) use {
 /// Adds a reader. A reader that is already a member keeps the lock for at least this ttl. Answers `1` if the reader has
 /// the lock, and `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the
 /// exclusive lock. The answer minus two is the number of milliseconds for which the intent of this caller still blocks
-/// readers. After that, readers may join, or the intent has expired. An answer of `-5` or less means that the user may
-/// not run one of the commands after the fourth argument. For the first of these commands, the answer is `-5`. The
-/// script does nothing unless it takes the lock. Without a ttl the script only checks the permissions.
+/// readers. An answer of `-5` or less means that one of the commands after the fourth argument is forbidden to the
+/// user. For the first of these commands, the answer is `-5`. The script does nothing unless it takes the lock. Without
+/// a ttl the script only checks the permissions.
 ///
 /// The second key is the intent of the waiting caller: see [`LEAVE_INTENT`]. The intent does not block the reader if
 /// the fourth argument is not empty, or if the reader is already a member. The further arguments are the commands to
@@ -192,9 +193,9 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 /// The length of a window in which readers may join despite an intent, in milliseconds.
 const WINDOW: u64 = 250;
 
-/// The age of an intent at which the first window begins, in milliseconds. When the first window begins, readers that
-/// hold their locks for less than two seconds have released them. Each later window begins at twice the age at which
-/// the previous window began. So the gap between two windows eventually becomes longer than any reader holds its lock.
+/// The age of an intent at which the first window begins, in milliseconds. At this age, readers that hold their locks
+/// for less than two seconds have released them. Each later window begins at twice the age of the previous one.
+/// Eventually, the gap between two windows exceeds the time for which any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
 /// Returns how many milliseconds longer an intent of this age blocks readers. Despite an intent, readers may join in

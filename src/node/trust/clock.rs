@@ -1,9 +1,9 @@
 //! The clock watch of one node: detects steps of the server's wall clock.
 //!
-//! Keys expire by the server's wall clock. A forward step ends locks early, and the client notices nothing, because the
-//! connection and the server's identity do not change. However, the command `TIME` reads the server's clock, and the
-//! clock of this process is never stepped. So without a step of the server's clock, the difference between the two
-//! clocks changes only as fast as clocks drift.
+//! Keys expire by the server's wall clock. If this clock is stepped forward, locks expire early. The client does not
+//! notice, because the connection and the server's identity do not change. However, the command `TIME` reads the
+//! server's clock, and the clock of this process is never stepped. Unless the server's clock is stepped, the difference
+//! between the two clocks changes only as fast as clocks drift.
 //!
 //! The engine sends `TIME` directly before a lock command, in the same write, at most once a second. So the answer to
 //! `TIME` arrives before the answer to the lock command. If the clock was stepped since the last `TIME`, the node's
@@ -11,25 +11,26 @@
 //! commands.
 //!
 //! The server reads its time after this process sends the question, and before this process reads the answer. So each
-//! answer bounds the difference from both sides, no matter how long the answer takes. The bounds widen as fast as
-//! clocks drift. If two answers contradict each other, the clock was set between them. The size of the contradiction is
-//! the size of the step. Small steps add up, because contradictory bounds are kept. A contradiction shrinks only as
-//! fast as the bounds widen.
+//! answer gives a lower and an upper bound for the difference between the two clocks, no matter how long the answer
+//! takes. The bounds widen as fast as clocks drift. If two answers contradict each other, the clock was set between
+//! them. The size of the contradiction is the size of the step. Small steps add up, because contradictory bounds are
+//! kept.
 //!
 //! # What is allowed
 //!
-//! The drift of a lock covers two errors of the clocks while the lock's keys live: wrong rates, and steps. One fifth of
-//! the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. From two
-//! seconds after the last answer ([`PAUSE`]), the bounds widen by at most 0.05 % of the time, because no kernel slews a
-//! clock faster. The rest of the drift is the allowance for steps. The steps of one clock may add up to the allowance
-//! of the shortest ttl that a caller has requested. Up to this sum, no lock with this ttl or a longer ttl expires
-//! early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
+//! The drift of a lock covers two kinds of clock errors while the lock's keys live: wrong rates, and steps. One fifth
+//! of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. If
+//! the last answer is older than two seconds ([`PAUSE`]), the bounds widen by at most 0.05 % of the elapsed time,
+//! because no kernel slews a clock faster. The rest of the drift is the allowance for steps. The steps of one clock may
+//! add up to the allowance of the shortest ttl that a caller has requested. Steps within this allowance do not make
+//! locks with this ttl or a longer ttl expire early. If the steps add up to more than the allowance, the clock counts
+//! as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
 //! The restart guard and the engine decide what to do after a step. The clock watch misses some steps: a step that is
-//! undone before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the locks
-//! must cover these missed steps.
+//! undone before the next question, a step within the last second, and a step below [`SLACK`]. The allowed drift must
+//! be large enough for these missed steps.
 
 use core::time::Duration;
 
@@ -46,8 +47,8 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 /// The minimum time between two `TIME` questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. While the node is not
-/// asked for its time, the engine cannot notice that the node's clock drifts faster.
+/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. While the engine does
+/// not ask the node for its time, it cannot notice that the node's clock drifts faster.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -110,7 +111,7 @@ impl Clock {
     }
 
     /// Allows steps that add up to at most `steps`, or to [`SLACK`] if that is more. If the known steps already exceed
-    /// this sum, the node is asked immediately.
+    /// this sum, the engine asks the node for its time immediately.
     pub(crate) fn allow(&mut self, steps: Duration) {
         self.allowed = nanos(steps.max(SLACK)).into();
         if self.next != Instant::MAX
@@ -163,8 +164,8 @@ impl Difference {
     }
 
     /// Returns the bounds that satisfy both answers. The clocks diverge by at most `rate` in the first two seconds
-    /// after the earlier answer ([`PAUSE`]). After these two seconds, the clocks diverge by at most `rate` or the rate
-    /// at which a kernel slews a clock, whichever is lower.
+    /// after the earlier answer ([`PAUSE`]). Later, the clocks diverge by at most `rate` or the rate at which a kernel
+    /// slews a clock, whichever is lower.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =
@@ -271,7 +272,7 @@ mod tests {
     }
 
     /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds. The
-    /// last item is the step after which the clock counts as stepped, if any.
+    /// last item is the number of the step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
         let ms = SECOND / 1_000;

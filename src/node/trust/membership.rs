@@ -1,9 +1,9 @@
 //! One node's membership in the group, for the strict restart guard.
 //!
 //! A node is *joined* while the engine knows the marker that the node's scripts must check. The node is no longer
-//! joined when an answer says that this marker is gone, or when the engine learns of a ttl that is longer than the ttl
-//! in the marker. The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The node itself checks
-//! the marker, so the answer to a question that was sent under an old marker never counts by mistake.
+//! joined when an answer says that this marker is gone, or when the engine learns of a ttl that exceeds the marker's.
+//! The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The script itself checks the marker,
+//! so the answer to a question with an old marker never counts by mistake.
 //!
 //! # Guarantees
 //!
@@ -32,8 +32,8 @@ use super::marker::{Group, Marker, UNREADABLE, whole_millis};
 /// another client in the meantime.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// The reason for a barrier of a node whose ttl has become longer. After a `FLUSHALL`, a client with a longer ttl may
-/// have written the marker, so the node may have forgotten locks too.
+/// The reason for a barrier, if the ttl in the node's marker has become longer. After a `FLUSHALL`, a client with a
+/// longer ttl may have written the marker, so the node may have forgotten locks too.
 const LONGER: &str =
     "it may have forgotten locks, or a client has connected with a longer `Builder::max_ttl`";
 
@@ -62,7 +62,7 @@ pub(crate) struct Membership {
     answered: Instant,
     /// The reason why the node belongs to another group, according to its last answer.
     pub(crate) other: Option<Unusable>,
-    /// The groups of the marker and of this handle if they differ, or the reason for the barrier if it is known.
+    /// The text for reports, if the node belongs to another group, or if the reason for its barrier is known.
     words: Option<Arc<str>>,
 }
 
@@ -72,8 +72,7 @@ pub(crate) enum Mode {
     /// Join in the usual way.
     #[default]
     Join,
-    /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten has
-    /// expired.
+    /// Join without a barrier. An operator vouches that all locks that the node may have forgotten have expired.
     Trust,
     /// Make the node a member of this group, regardless of its marker.
     Reinit,
@@ -190,8 +189,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the reason for a barrier that came with this `marker`. Returns `None` if nothing but a loss explains the
-    /// barrier: the server has restarted, or the handle has not seen its last marker.
+    /// Returns the reason for a barrier that came with this `marker`. Returns `None` if the `run_id` in the marker is
+    /// new, because the server may then have lost its data.
     fn why_barred(&self, now: Instant, marker: &Marker) -> Option<Arc<str>> {
         let is_barred = self.barrier.is_some_and(|until| now < until) && self.other.is_none();
         match self.run_id == marker.run_id {
@@ -201,7 +200,7 @@ impl Membership {
         }
     }
 
-    /// Returns the text that belongs to this outcome, if the marker explains it.
+    /// Returns the text that explains this outcome, if the marker is the reason.
     pub(in crate::node) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let explains = if let NodeOutcome::Quarantined { until } = outcome {
             // Each answer of the node moves the end of its barrier a little.
@@ -212,8 +211,8 @@ impl Membership {
         self.words.as_ref().filter(|_| explains)
     }
 
-    /// Returns the outcome for the report, if the answer does not count. `stale` says whether the question was sent
-    /// under an older marker. Returns `None` if the answer omits the required report about the marker.
+    /// Returns the outcome for the report, if the answer does not count. `stale` is `true` if the question was sent
+    /// with an older marker. Returns `None` if the answer omits the required report about the marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -250,8 +249,8 @@ impl Membership {
         }
     }
 
-    /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// A node with a barrier is asked again a second after its last answer.
+    /// Returns when the engine may next send questions that check the marker, or `None` if it may do so at `now`. If
+    /// the node has a barrier, the engine asks again a second after the node's last answer.
     pub(super) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         let until = self.until(now)?;
         let again = self.answered.saturating_add(BELIEVED);
@@ -279,8 +278,8 @@ impl Membership {
         self.answered = now;
     }
 
-    /// Trusts the node, and forgets its barrier. If the ttl of the known marker is at least `longest`, questions check
-    /// this marker from now on.
+    /// Trusts the node, and forgets its barrier. If the ttl of the known marker is at least `longest`, the node counts
+    /// as joined.
     pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
@@ -305,7 +304,7 @@ fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     command(out, &words);
 }
 
-/// Returns why a server does not run the script. The server reports a missing permission within a script as a plain
+/// Returns why a server does not run [`JOIN`]. The server reports a missing permission within a script as a plain
 /// error.
 fn join_refused(line: &[u8]) -> Unusable {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);

@@ -11,7 +11,7 @@
 //!
 //! A node that restarts without its data has forgotten its granted locks, and could vote for a second holder. Therefore
 //! the node is *quarantined* until every lock that it may have forgotten has expired. The engine still sends lock
-//! commands to a node in quarantine, because a key there blocks other clients. But the answers of this node do not
+//! commands to a node in quarantine, because a key there blocks other clients. However, the node's answers do not
 //! count.
 //!
 //! Each handshake identifies the server by its `run_id`, which changes at each start, and its `master_replid`, which
@@ -21,19 +21,18 @@
 //!
 //! # Guarantees
 //!
-//! * A quarantine starts at the *end* of the handshake that showed the change, never at the loss of the connection. The
-//!   restart happened before the end of the handshake, but perhaps long after the loss.
+//! * A quarantine starts at the *end* of the handshake that showed the change. The loss of the connection would be too
+//!   early, because the server may restart long after it.
 //! * Only [`Trust::lift`] shortens a quarantine.
 //!
 //! # Not here
 //!
 //! The [`Node`](super::Node) sends the requests to join, and asks the server for its time.
 //!
-//! Without markers, a client cannot detect some losses: deleted keys, and a server that became a replica and then a
-//! master again between two questions. A client that does not know the longest ttl cannot detect a restart before its
-//! first handshake either. Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a
-//! replica of a server that had copied its keys. With markers, the guard needs identities only to detect a server that
-//! was a replica.
+//! Without markers, a client cannot detect that keys were deleted, or that a server became a replica and then a master
+//! again between two questions. If the client does not know the longest ttl, it also misses a restart before its first
+//! handshake. Markers ([`membership`]) reveal all of this, unless the server was meanwhile a replica of a server that
+//! had copied its keys. With markers, the guard needs identities only to detect a server that was a replica.
 
 mod clock;
 pub(super) mod marker;
@@ -81,13 +80,13 @@ pub(crate) struct Trust {
     /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this was shorter than the assumed longest ttl. The
-    /// answers of a server that started so recently count immediately, although it may have forgotten locks.
+    /// server's answers count immediately, although it may have forgotten locks when it started.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
     /// When the quarantine for a clock step ends.
     stepped_until: Instant,
-    /// This node, and the nodes of the configuration that were seen to be the same server. Nodes are never removed from
+    /// This node, and the other configured nodes that turned out to be the same server. Nodes are never removed from
     /// this set, because a server that restarts gets another `run_id` but keeps its addresses.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
@@ -186,8 +185,8 @@ impl Trust {
     }
 
     /// Like [`kept_until`](Self::kept_until), but for an answer about one lock. If `is_old` is set, the node has had
-    /// the lock's keys since before any step of its clock. A quarantine for a step is then ignored, because a step does
-    /// not make the node forget keys.
+    /// the lock's keys since before any step of its clock. In that case, a quarantine for a step does not matter,
+    /// because a step does not make the node forget keys.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -204,8 +203,8 @@ impl Trust {
         self.clock.steps() != 0 && self.kept_until(now).is_some()
     }
 
-    /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// Before that time, the node's answers to questions that check the marker would not count.
+    /// Returns when the engine may next send questions that check the marker, or `None` if it may do so at `now`.
+    /// Before that time, the answers would not count.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),
@@ -213,8 +212,8 @@ impl Trust {
         }
     }
 
-    /// Decides whether an answer counts, if the server has finished its handshake. `stale` says whether the question
-    /// was sent under an older marker. Returns `None` if the answer omits the required report about the marker.
+    /// Decides whether an answer counts, if the server has finished its handshake. `stale` is `true` if the question
+    /// was sent with an older marker. Returns `None` if the answer omits the required report about the marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -241,8 +240,8 @@ impl Trust {
         })
     }
 
-    /// Like [`judge`](Self::judge), but for a refusal, which contains no report about the marker. A refusal may say
-    /// that the lock's key has another type, but never says whether the answer counts.
+    /// Like [`judge`](Self::judge), but for a refusal, which contains no report about the marker. If the guard uses a
+    /// marker, a refusal because of the key's type therefore does not count.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
         let answer = Answer { request, reply };
@@ -257,7 +256,8 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`, as far as this handle has seen.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. Ignores the node's marker and
+    /// barrier.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
@@ -287,8 +287,8 @@ impl Trust {
         self.alarmed = true;
     }
 
-    /// Handles the end of the handshake at `now`. Returns `true` if the quarantine must also apply to the other nodes
-    /// of the configuration that are the same server. These nodes see no change of identity.
+    /// Handles the end of the handshake at `now`. Returns `true` if the quarantine must also apply to other configured
+    /// nodes that lead to the same server, because they see no change of identity.
     pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
@@ -334,11 +334,11 @@ impl Trust {
         self.keep_until(now.saturating_add(span));
     }
 
-    /// Handles the end of the handshake at `now` if the guard uses a marker, which shows whether the server has
+    /// Handles the end of the handshake at `now` if the guard uses a marker. The marker shows whether the server has
     /// forgotten anything. The identity matters in only two cases: after an [`alarm`](Self::alarm), and if the same
     /// process has another replication history. A new replication history means that the server may have replaced its
-    /// keys with the keys of another server. If the other server had been a replica of this server, its keys included
-    /// the marker of this server.
+    /// keys with the keys of another server. Those keys may include the marker of this server, if the other server had
+    /// been its replica.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -361,10 +361,10 @@ impl Trust {
         None
     }
 
-    /// Passes the quarantine of this node to another node of the configuration that is the same server, and has
-    /// finished its handshake. Returns the time before which the other node must not vote. If both nodes are the `same`
-    /// process, the other handshake also ends the [`alarm`](Self::alarm) of this node. If they are different processes,
-    /// this node keeps its alarm, because its address may lead to another server by now.
+    /// Passes the quarantine of this node to another configured node that leads to the same server and has finished its
+    /// handshake. Returns the time before which the other node must not vote. If both nodes are the `same` process, the
+    /// other handshake also ends the [`alarm`](Self::alarm) of this node. Otherwise this node keeps its alarm, because
+    /// its address may now lead to another server.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -377,13 +377,13 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Quarantines the node until this time, or until the end of its current quarantine if that is later.
+    /// Extends the node's quarantine to at least `until`.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
 
-    /// Makes the node's answers count from now on. An operator has vouched that every lock that the node has forgotten
-    /// has expired.
+    /// Makes the node's answers count from now on. An operator has vouched that all locks that the node has forgotten
+    /// have expired.
     pub(crate) fn lift(&mut self) {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;
@@ -393,7 +393,7 @@ impl Trust {
 
     // ----- the group -------------------------------------------------------------------------
 
-    /// Returns whether the node has joined, if it is connected and has answered every request to join.
+    /// Returns whether the node has joined, or `None` if it is not connected or has not answered every request to join.
     pub(crate) fn has_joined(&self) -> Option<bool> {
         let there = self.membership()?;
         (there.is_ready && there.open == 0).then_some(there.joined)

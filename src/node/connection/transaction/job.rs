@@ -25,17 +25,17 @@ pub(crate) enum Work {
     Extend {
         /// The new ttl.
         life: Duration,
-        /// Whether the node must also report the next changes of the keys.
+        /// Whether the node must also report the next change to each key.
         watched: bool,
     },
     /// Return how much longer the keys live, if all keys contain the token.
     Confirm,
     /// Return the content of the key, and how much longer the key lives.
     Inspect {
-        /// Whether the node must also report the next change of the key.
+        /// Whether the node must also report the next change to the key.
         watched: bool,
     },
-    /// Put the token of a broken lock into the key, if the key contains the holder's token.
+    /// If the key contains the holder's token, replace it with the token that marks a broken lock.
     Overwrite,
     /// Only check whether the user may do all of this work.
     Probe,
@@ -86,8 +86,7 @@ pub(super) struct Job {
     pub(super) repeated: bool,
     /// Whether one `MSETEX` takes all keys without reading them first.
     at_once: bool,
-    /// Whether the keys are read first from now on, because the node refused `MSETEX` or `MSETEX` found some of the
-    /// keys.
+    /// Whether the keys are read first, because the node has refused `MSETEX`, or `MSETEX` has found some of the keys.
     reads_first: bool,
     seen: Seen,
     /// The refusal, if the work was refused.
@@ -106,8 +105,7 @@ struct Seen {
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// The remaining milliseconds of the key that expires first, plus one. This number is zero if the remaining times
-    /// were not read.
+    /// The remaining milliseconds of the key that expires first, plus one, or zero if they were not read.
     above: i64,
 }
 
@@ -120,8 +118,8 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with an invalid argument. The command makes the transaction fail if the user may not write to the
-    /// key.
+    /// A `PEXPIRE` with an invalid argument. The transaction fails at this command if the user is not permitted to
+    /// write to the key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -131,7 +129,7 @@ pub(super) enum Step {
     Get,
     /// `PTTL key`.
     Left,
-    /// `SET key token XX KEEPTTL`, with the token of a broken lock.
+    /// `SET key token XX KEEPTTL`, with the token that marks a broken lock.
     Overwrite,
 }
 
@@ -208,7 +206,7 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the node must report the next changes of the keys.
+    /// Returns `true` if the node must report the next change to each key.
     pub(super) fn is_told(&self) -> bool {
         matches!(
             self.work,
@@ -270,8 +268,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work is an inspection. An inspection returns any token. If the key has another type, an
-    /// inspection reports the server's error.
+    /// Returns `true` if the work is an inspection. An inspection returns the token, whichever client it belongs to. If
+    /// the key has another type, an inspection reports the server's error.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }

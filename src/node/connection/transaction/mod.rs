@@ -11,24 +11,23 @@
 //! tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key.
 //! For a lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
-//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. On each connection,
-//! the first lock on several resources checks whether `MSETEX` is permitted. If `MSETEX` does not take the keys
-//! although no other client has any of them, the engine tries again, and reads the keys first. If the node refuses
-//! `MSETEX`, the engine also reads the keys of all later locks first.
+//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. When the engine
+//! takes the first lock on several resources on a connection, it checks whether the user may run `MSETEX`. If `MSETEX`
+//! does not take the keys although no other client has any of them, the engine tries again, and reads the keys first.
+//! If the node refuses `MSETEX`, the engine also reads the keys of all later locks first.
 //!
 //! # Guarantees
 //!
 //! * Only one transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
 //! * A key is changed only if it did not belong to another client when it was read, and has not changed since. Between
 //!   `MULTI` and `EXEC`, the engine sends only the writes of one batch. An aborted `EXEC` changes nothing.
-//! * A server that refuses `MULTI` would run the commands immediately. So the server must accept an empty `MULTI`
-//!   earlier in the same batch. With `MSETEX`, an earlier empty `MULTI` on the same connection is enough. If the server
-//!   still refuses a `MULTI`, the engine closes the connection, and the releases of all keys that may be set become
-//!   debts.
+//! * A server that refuses `MULTI` would run the commands immediately. So the server must first accept an empty `MULTI`
+//!   in the same batch. Before an `MSETEX`, an empty `MULTI` that was accepted earlier on the connection is enough. If
+//!   the server still refuses a `MULTI`, the engine closes the connection, and later releases all keys that may be set.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
 //! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
-//!   on several resources never shares a batch with other work on the same keys, because each piece of work would
-//!   change keys that the other has read. Two extensions of one lock never share a batch either.
+//!   on several resources never shares a batch with other work on the same keys, because each would change keys that
+//!   the other has read. Two extensions of one lock are never in the same batch.
 //!
 //! # Not here
 //!
@@ -147,8 +146,8 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns the jobs of the open transaction. Each item contains the work, the entry, the number of steps that
-    /// follow from the reads, the asker, and whether the asker still wants the work.
+    /// Returns the work, the entry, the number of steps and the asker of each job in the open transaction. The flag is
+    /// `false` if the work was withdrawn.
     #[cfg(feature = "internals")]
     pub(crate) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
@@ -165,7 +164,7 @@ impl Transactions {
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
-    /// Returns the latest forbidden command, as ACL rules name it.
+    /// Returns the latest forbidden command, by its name in ACL rules.
     pub(in crate::node) const fn forbidden(&self) -> &'static str {
         self.forbidden
     }
@@ -231,8 +230,7 @@ impl Transactions {
         false
     }
 
-    /// Stops taking the keys for `claim`. Returns `true` if the transaction has only read the keys, and taken none of
-    /// them.
+    /// Withdraws the work that takes the keys for `claim`. Returns `true` if the transaction has only read these keys.
     #[cold]
     pub(in crate::node) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;
@@ -282,7 +280,7 @@ impl Transactions {
         self.batch.iter_mut().for_each(|job| job.begin(known));
     }
 
-    /// Moves unfinished jobs back to the front of the queue. The next batch will be smaller.
+    /// Moves unfinished jobs back to the front of the queue, and halves the size of the next batch.
     fn abort(&mut self) {
         self.most = (self.batch.len() / 2).max(1);
         while let Some(mut job) = self.batch.pop() {

@@ -74,7 +74,7 @@ impl Transactions {
     }
 
     /// Handles the answer to an `MSETEX` with an invalid argument, which shows whether the user may run `MSETEX`. A
-    /// refusal that is temporary, or that concerns these keys, says nothing about the permission.
+    /// refusal does not show this if it is temporary or concerns only these keys.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         if self.batch[place].is_refused() {
             return;
@@ -98,7 +98,8 @@ impl Transactions {
         }
     }
 
-    /// Handles `value`, the reply to the command `verb`, on which every job with watches depends.
+    /// Handles `value`, the reply to the command `verb`. If the server has refused the command, every job with watches
+    /// fails.
     fn check(&mut self, verb: &'static str, value: Value<'_>) {
         if is_ok(value) {
             return;

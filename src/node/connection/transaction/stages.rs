@@ -192,7 +192,7 @@ impl Transactions {
     }
 }
 
-/// Writes the command that takes all keys of `entry` for `life`, or none.
+/// Writes the command that takes either all keys of `entry` for `life`, or none.
 fn set_all(out: &mut Vec<u8>, entry: &Entry, life: &[u8]) {
     let count = entry.names().len();
     write::array(out, 5 + 2 * count);
