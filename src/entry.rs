@@ -128,7 +128,7 @@ impl Default for Shape {
 }
 
 const _: () = assert!(size_of::<Shape>() == 4);
-// The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
+// The `buffer` takes 16 bytes, `shape` and `delay` take 8, and `end` and `ttl` take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
 /// A bit in the number of names. If this bit is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.

@@ -904,12 +904,12 @@ mod tests {
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
-        // The text of a quarantine leaves out the resource, because it would look like a lock that the node has
-        // forgotten.
+        // The text does not name the resource of a node in quarantine, because a reader would think that the node has
+        // forgotten this lock.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         assert_eq!(several.to_string(), report.to_string());
-        // A text is the reason, and does not follow another reason.
+        // If the node has a text, the text replaces the usual reason.
         let mut because = report.clone();
         because.0.nodes[0].words = Some("its name is a".into());
         let said = because.to_string();

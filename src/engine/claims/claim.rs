@@ -61,7 +61,7 @@ impl Claim {
         }
     }
 
-    // ----- the busy part ---------------------------------------------------------------------
+    // ----- parts of a busy claim -------------------------------------------------------------
 
     /// Returns the busy part. While the claim is idle, use [`copies`](Self::copies) and [`life`](Self::life) instead,
     /// because the claim itself stores these values.
