@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(server.0[KEY], "102000");
     }
 
-    /// The holder may have released between GET and GETSET: the key is gone, and the lock is ours.
+    /// If the holder releases the lock between GET and GETSET, the key is gone, and the lock is ours.
     #[test]
     fn getset_takes_a_lock_that_was_released_meanwhile() {
         let mut server = Server::holding(Some(DEAD));

@@ -158,7 +158,7 @@ impl LocalRedlock {
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
-    /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// The lock has one token and one expiry for all names. The lock is extended, kept, lost and released as a whole,
     /// and [`resources`](Lock::resources) returns the names. While the lock is held, no client can lock any of the
     /// names, even with another library.
     ///

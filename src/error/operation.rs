@@ -24,7 +24,7 @@ pub enum LockError {
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     NoQuorum(Report),
-    /// Either a majority granted the lock so late that no validity is left, or a majority is too far away to answer
+    /// A majority granted the lock, but so late that no validity is left, or too many nodes are too far away to answer
     /// within half of this short ttl. The handle releases the granted keys.
     TooSlow(Report),
     /// A node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use this

@@ -497,13 +497,13 @@ pub struct NodeReport {
     pub latency: Option<Duration>,
     /// The resource that the node names as held by another client, if a lock on several resources was not taken.
     pub resource: Option<Box<[u8]>>,
-    /// The reason as a text. The text comes from the server if the server refuses with an unknown error, or from
+    /// The reason as text. The text comes from the server if the server refuses with an unknown error, or from
     /// `Builder::credentials` if the provider has failed. If the marker of the node explains the outcome, this handle
     /// has written the text. The text is printable, has at most 240 characters, and never quotes the answer to a login.
     pub words: Option<Arc<str>>,
     /// How long the server had been up when this handle first connected, if it was less than a minute. `None` if you
-    /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted from the beginning, although
-    /// the node may have forgotten locks in a restart.
+    /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted immediately, although the node
+    /// may have forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
 
@@ -567,7 +567,7 @@ impl NodeReport {
     }
 }
 
-/// The reason for a quarantine, unless a text explains it.
+/// The usual reason for a quarantine, unless [`NodeReport::words`] contains another reason.
 const MAY_HAVE_FORGOTTEN: &str = "it may have forgotten locks";
 
 /// The answer of one node, or why there is none.
@@ -635,7 +635,7 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// The word that servers use for the script, in the error of a command that failed inside a script.
+/// A word in the error of a command that failed inside a script.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
 /// Returns `true` if this error text suggests that the server runs no scripts.

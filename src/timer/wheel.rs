@@ -159,15 +159,15 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of one timer that needs the call, as
-    /// the reason to wake up. Returns `None` if no timer is armed.
+    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of one timer for which the call is
+    /// needed. Returns `None` if no timer is armed.
     ///
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
     /// on the lowest level, the method returns the exact tick and the value of this timer. The lowest level has the
     /// timers of the current run of 64 ticks, which are at most 63 ms away. If several timers share a slot of a higher
-    /// level, the time is the start of this slot. A call of `expire` then fires nothing, but moves the timers down, so
-    /// each timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up
-    /// in 2^36 ticks.
+    /// level, the returned time is the start of this slot. A call of `expire` then fires nothing, but moves the timers
+    /// down, so each timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more
+    /// wake-up in 2^36 ticks.
     ///
     /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless an already due
     /// timer was armed since then. This call takes one step for each level, however many timers are armed.

@@ -13,7 +13,7 @@
 //!
 //! # Not here
 //!
-//! The engine's `notices` decide what to report.
+//! The module `engine::notices` decides what to report.
 
 mod outcome;
 #[cfg(all(test, feature = "embedded"))]
