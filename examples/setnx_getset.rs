@@ -29,7 +29,7 @@ use shearline::resp::{self, Inbox, Value};
 
 mod nodes;
 
-/// The way to take over a lock whose time has passed.
+/// The way in which a client takes over an expired lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TakeOver {
     /// `DEL`, then `SETNX` again. Wrong.

@@ -546,8 +546,8 @@ impl Spare {
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, followed by `room` for the numbers of a permit and for
-    /// a fencing token.
+    /// Returns the entry of these `resources` and this `token`, with `room` at its end for the numbers of a permit and
+    /// for a fencing token.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -629,7 +629,7 @@ impl<'a> Iterator for Names<'a> {
 
 impl ExactSizeIterator for Names<'_> {}
 
-/// Returns the length of the room for a fencing token, or zero without [`FENCED`] in `names`.
+/// Returns the number of bytes for a fencing token, or zero without [`FENCED`] in `names`.
 fn fencing_len(names: u8) -> usize {
     FENCING_BYTES * usize::from(names / FENCED)
 }
@@ -750,7 +750,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // Until its fencing token is set, the entry looks like an entry without one.
+            // Until its fencing token is set, the entry equals an entry without a fencing token.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));

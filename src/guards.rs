@@ -83,7 +83,7 @@ guards! {
     /// Without this guard, the validity is checked at the last answer, but not again when the lock is reported.
     StaleNow,
 
-    // ----- releases and debts ---------------------------------------------------------------
+    // ----- releases -------------------------------------------------------------------------
     /// Without this guard, a sent `SET` counts as withdrawn when its connection is lost, so its token is never
     /// released.
     SentSetForgotten,
@@ -161,7 +161,7 @@ guards! {
     DeadlineIgnored,
     /// Without this guard, a call sends its request to a silent node.
     SuspectAsked,
-    /// Without this guard, a connection that had been up for a while is also reopened only after a delay.
+    /// Without this guard, even a connection that had been up for a while is reopened only after a delay.
     NeverReconnectsAtOnce,
     /// Without this guard, an attempt without a majority does not reconnect nodes that are in back-off.
     NeverReconnectsEarly,

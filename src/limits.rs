@@ -221,7 +221,7 @@ pub const UNIX_PATH_BYTES_MAX: usize = 107;
 const _: () = {
     assert!(NODES_MAX < u32::BITS as usize);
     assert!(RESOURCE_BYTES_MAX <= u16::MAX as usize);
-    // Every command in flight may become a debt.
+    // Every command in flight may leave an unconfirmed release.
     assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
     assert!(CLAIMS_MAX >= ROUNDS_MAX);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);

@@ -262,9 +262,9 @@ impl LocalRedlock {
         self.driver.keep_for(lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers
-    /// of a majority. The new end may be later or earlier than before. The call changes nothing on the
-    /// nodes. [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
+    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of its validity from the answers of a majority.
+    /// The validity may then end later or earlier than before. The call changes nothing on the nodes.
+    /// [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
     ///
     /// # Errors
     ///

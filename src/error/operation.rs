@@ -225,9 +225,9 @@ impl ExtendError {
 pub enum UnlockError {
     /// A majority no longer had the lock: the critical section may have overlapped with the work of another holder.
     NotHeld(Report),
-    /// Too few nodes answered. The releases stay debts, and the handle sends them again when the nodes are back. If the
-    /// lock was valid until now, no other client has held it. If its validity had ended, the critical section may have
-    /// overlapped with the work of another holder, and no node could report the overlap.
+    /// Too few nodes answered. The handle sends the releases again when the nodes are back. If the lock was valid until
+    /// now, no other client has held it. If its validity had ended, the critical section may have overlapped with the
+    /// work of another holder, and no node could report the overlap.
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
