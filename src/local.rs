@@ -263,8 +263,8 @@ impl LocalRedlock {
     }
 
     /// Asks the nodes for the remaining ttl of `lock`, and sets the end of its validity from the answers of a majority.
-    /// The validity may then end later or earlier than before. The call changes nothing on the nodes.
-    /// [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
+    /// The validity may then end later or earlier than before. The call changes nothing on the
+    /// nodes. [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
     ///
     /// # Errors
     ///

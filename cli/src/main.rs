@@ -119,7 +119,7 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // The typed arguments are valid. If the configuration file has an error, they decide in which form the error is
+    // The typed arguments are valid. If the configuration file has an error, these arguments decide in which form it is
     // printed.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     let typed = typed.map(|typed| typed.command);

@@ -278,9 +278,9 @@ impl LockOptions {
         self
     }
 
-    /// Allows at most this many extensions of the lock. Further extensions fail with
-    /// [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not limited.
-    /// An extension whose outcome the caller drops does not count, unless the lock is kept.
+    /// Allows at most this many extensions of the lock. Further extensions fail
+    /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
+    /// limited. An extension whose outcome the caller drops does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
@@ -445,7 +445,7 @@ impl LockOptions {
     }
 
     /// Checks whether a handle can serve the request for a fencing token, and whether the owner text is short enough.
-    /// `without_scripts` says whether the handle uses no scripts.
+    /// `without_scripts` is `true` if the handle uses no scripts.
     ///
     /// # Errors
     ///

@@ -310,8 +310,8 @@ impl Report {
         others.clone().nth(enough).and_then(|_| others.next())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that the lock never expires. For errors other than
-    /// [`LockError::Held`](crate::LockError::Held), the result is `false`.
+    /// Returns `true` if the key has no expiry on so many nodes that the lock never expires. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
     /// helps only if that program deletes the key. Otherwise, an operator must delete the key, after making sure that

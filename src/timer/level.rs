@@ -124,7 +124,7 @@ impl Occupancy {
 /// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which this slot begins.
 const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
     // On level 0, the timers in the slot of `now` are due. On higher levels, the wheel emptied this slot when it
-    // entered the slot, so the timers in it now are for the next round.
+    // entered the slot, so the timers that are in it now belong to the next round.
     let nearest = if level == 0 { 0 } else { 1 };
     let from = digit(now, level).wrapping_add(nearest);
     let ahead = occupied.rotate_right(from).trailing_zeros();
