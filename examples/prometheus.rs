@@ -19,7 +19,7 @@ mod nodes;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// How long the program sleeps while no request comes, and how often: ten seconds in total.
+/// How long the program sleeps between two checks for a request, and how often: ten seconds in total.
 const NAP: Duration = Duration::from_millis(5);
 const NAPS: u32 = 2_000;
 

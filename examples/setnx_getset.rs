@@ -29,7 +29,7 @@ use shearline::resp::{self, Inbox, Value};
 
 mod nodes;
 
-/// The way to take over a lock whose time has passed.
+/// The way in which a client takes over an expired lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TakeOver {
     /// `DEL`, then `SETNX` again. Wrong.
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(server.0[KEY], "102000");
     }
 
-    /// The holder may have released between GET and GETSET: the key is gone, and the lock is ours.
+    /// If the holder releases the lock between GET and GETSET, the key is gone, and the lock is ours.
     #[test]
     fn getset_takes_a_lock_that_was_released_meanwhile() {
         let mut server = Server::holding(Some(DEAD));

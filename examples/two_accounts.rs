@@ -2,7 +2,7 @@
 //!
 //! Threads of two handles make payments between all accounts, and always name the payer's account first. Each node
 //! grants both names together, so no thread holds one account while it waits for the other account. So the threads need
-//! not agree on an order. At the end the sum is the same as before.
+//! not agree on an order. At the end, the total of all accounts is the same as before.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicI64, Ordering};

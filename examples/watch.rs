@@ -74,8 +74,8 @@ fn work(redlock: &Redlock, names: &[String]) -> Result<(), LockError> {
         thread::sleep(Duration::from_millis(300));
         let mut lock = redlock.lock(name, Duration::from_secs(5))?;
         thread::sleep(Duration::from_millis(500));
-        // An extension moves the lock's end, so the dashboard shows it as a change. If the extension fails, the
-        // dashboard shows no change.
+        // An extension changes when the lock expires, so the dashboard shows it as a change. If the extension fails,
+        // the dashboard shows no change.
         let _ = lock.extend(Duration::from_secs(10));
         thread::sleep(Duration::from_millis(500));
     }

@@ -41,8 +41,7 @@ pub(crate) fn acquire(
 }
 
 /// Trusts the node whose server is behind `address`. The counter floor of the node for fencing tokens is based on the
-/// current time. If the node needs a floor, also returns the round whose outcome says if the node has written its
-/// floor.
+/// current time. If the node needs a floor, also returns the operation that writes the floor.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -144,8 +143,8 @@ pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, Operato
     }
 }
 
-/// Returns the result of trusting all nodes: the run_ids of the nodes, except nodes that still lack a counter floor
-/// that they need.
+/// Returns the result of trusting all nodes: the run_ids of the trusted nodes, without nodes that still need a counter
+/// floor.
 pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
     let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));

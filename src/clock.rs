@@ -1,10 +1,10 @@
 //! Reads the clocks. The only module that reads a clock.
 //!
 //! On Linux and Android, the clock of locks is `CLOCK_BOOTTIME`. This clock keeps running while the machine is
-//! suspended, is never set back, and costs no system call. On other systems, the clock of locks is `CLOCK_MONOTONIC`.
-//! According to its manual, `CLOCK_MONOTONIC` keeps running on macOS while the machine sleeps. On the BSDs, the
-//! behavior depends on the release. Only Linux is tested. If the clock stops during suspend, a lock that has expired
-//! during the suspend may look valid.
+//! suspended, and is never set back. Reading it needs no system call. On other systems, the clock of locks is
+//! `CLOCK_MONOTONIC`. According to its manual, `CLOCK_MONOTONIC` keeps running on macOS while the machine sleeps. On
+//! the BSDs, the behavior depends on the release. Only Linux is tested. If the clock stops during suspend, a lock that
+//! has expired during the suspend may look valid.
 //!
 //! # Not here
 //!

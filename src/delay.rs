@@ -41,7 +41,7 @@ impl Delay {
         }
     }
 
-    /// Returns the ttl of a lock if nodes keep its key for `life`.
+    /// Returns the ttl of a lock whose key the nodes keep for `life`.
     #[inline]
     pub(crate) fn ttl(self, life: Duration) -> Duration {
         match self.0 {

@@ -97,7 +97,7 @@ pub(crate) enum Kind {
     },
 }
 
-/// The kind of a lock without its numbers, with the details that the command for taking it needs.
+/// The kind of a lock, without the number of permits and the slot.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Mark {
     #[default]
@@ -128,10 +128,10 @@ impl Default for Shape {
 }
 
 const _: () = assert!(size_of::<Shape>() == 4);
-// The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
+// The `buffer` takes 16 bytes, `shape` and `delay` take 8, and `end` and `ttl` take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// A bit in the number of names. If this bit is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
+/// If this bit of the number of names is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The number of bytes for the numbers of a permit: the number of slots, and the slot.
@@ -226,8 +226,8 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Changes the entry of a permit for any slot, so that a node without a free slot also reports the next change of
-    /// the key. The entry must be new and not shared.
+    /// If the entry is a permit for any slot, makes a node without a free slot also report the next change of the key.
+    /// The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
         if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
@@ -238,7 +238,7 @@ impl Entry {
         self
     }
 
-    /// Returns `true` if the entry is [`registering`](Self::registering).
+    /// Returns `true` if a node without a free slot also reports the next change of the key.
     pub(crate) fn registers(&self) -> bool {
         self.mark() == Mark::AnySlotOrPush
     }
@@ -546,8 +546,8 @@ impl Spare {
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, followed by `room` for the numbers of a permit and for
-    /// a fencing token.
+    /// Returns the entry of these `resources` and this `token`, with `room` at its end for the numbers of a permit and
+    /// for a fencing token.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -629,7 +629,7 @@ impl<'a> Iterator for Names<'a> {
 
 impl ExactSizeIterator for Names<'_> {}
 
-/// Returns the length of the room for a fencing token, or zero without [`FENCED`] in `names`.
+/// Returns the number of bytes for a fencing token, or zero without [`FENCED`] in `names`.
 fn fencing_len(names: u8) -> usize {
     FENCING_BYTES * usize::from(names / FENCED)
 }
@@ -750,7 +750,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // Until its fencing token is set, the entry looks like an entry without one.
+            // Until its fencing token is set, the entry equals an entry without a fencing token.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));

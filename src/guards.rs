@@ -65,8 +65,8 @@ guards! {
     VoteKeptOverReconnect,
     /// Without this guard, any error counts as a certain refusal, so a node that has run the command gets no release.
     ErrorIsDenial,
-    /// Without this guard, an extension of an adopted lock also counts the answers of nodes on which the previous owner
-    /// may still release it.
+    /// Without this guard, a node votes for the extension of an adopted lock even if the previous owner may still
+    /// release the lock there.
     EveryVoterCounts,
     /// Without this guard, votes for different slots of a permit count together.
     AnySlotCounts,
@@ -83,8 +83,9 @@ guards! {
     /// Without this guard, the validity is checked at the last answer, but not again when the lock is reported.
     StaleNow,
 
-    // ----- releases and debts ---------------------------------------------------------------
-    /// Without this guard, a sent `SET` counts as withdrawn when its connection is lost, so it leaves no debt.
+    // ----- releases -------------------------------------------------------------------------
+    /// Without this guard, a sent `SET` counts as withdrawn when its connection is lost, so its token is never
+    /// released.
     SentSetForgotten,
     /// Without this guard, a refused release is sent again only over the next connection.
     RefusedNotTriedAgain,
@@ -92,12 +93,12 @@ guards! {
     DeniedReleased,
     /// Without this guard, the token of a `SET` that the node has certainly refused is released.
     RefusedReleased,
-    /// Without this guard, a debt is forgotten if there is no room to send it.
+    /// Without this guard, a release is forgotten if the output buffer has no space for it.
     DebtWithoutRoomForgotten,
     /// Without this guard, a handle may leave any number of tokens on the nodes.
     ClaimsUnbounded,
-    /// Without this guard, handing over a lock also releases the key on a node that the lock's end depends on, because
-    /// an earlier `SET` may still run there.
+    /// Without this guard, handing over a lock releases the key even on a node that is known to have the token, if an
+    /// earlier `SET` may still run there.
     ConfirmedCopyReleased,
     /// Without this guard, a node gets no release after a `SET` was denied or withdrawn, although an earlier `SET` may
     /// have left the token.
@@ -130,11 +131,11 @@ guards! {
     AlarmIgnored,
     /// Without this guard, a node whose clock was stepped still votes.
     StepIgnored,
-    /// Without this guard, a key that a node got after a step of its clock counts for an extension like an older key.
+    /// Without this guard, a key that a node got after a clock step counts as much for an extension as an older key.
     NewCopySure,
     /// Without this guard, a node with a barrier votes.
     BarrierIgnored,
-    /// Without this guard, a node with another marker than the expected one votes.
+    /// Without this guard, a node votes even if its marker is not the expected one.
     MarkerIgnored,
     /// Without this guard, a node votes even if the longest ttl in its marker is shorter than that of another node.
     ShorterMarkerVotes,
@@ -146,21 +147,21 @@ guards! {
     QueuedSetSentLate,
 
     // ----- retries --------------------------------------------------------------------------
-    /// Without this guard, a nil means that another client holds the lock, even if the nil comes from this handle's own
-    /// key, which is being released.
+    /// Without this guard, a nil reply means that another client holds the lock, even if the key is this handle's own
+    /// and is being released.
     NilIsHeld,
-    /// Without this guard, a nil counts as caused by this handle's own key, even if that key belongs to another
-    /// resource.
+    /// Without this guard, this handle's own key counts as the cause of a nil reply, even if that key belongs to
+    /// another resource.
     AnyKeyIsOurs,
 
     // ----- time -----------------------------------------------------------------------------
-    /// Without this guard, the end of a lock is not reported.
+    /// Without this guard, the loss of a lock is not reported.
     LossNotTold,
     /// Without this guard, a call waits beyond its deadline.
     DeadlineIgnored,
     /// Without this guard, a call sends its request to a silent node.
     SuspectAsked,
-    /// Without this guard, a connection that had been up for a while is also reopened only after a delay.
+    /// Without this guard, even a connection that had been up for a while is reopened only after a delay.
     NeverReconnectsAtOnce,
     /// Without this guard, an attempt without a majority does not reconnect nodes that are in back-off.
     NeverReconnectsEarly,

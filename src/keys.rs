@@ -35,22 +35,22 @@ impl NodeId {
     }
 }
 
-/// Names an operation: the work that a caller waits for, with all its attempts.
+/// Identifies an operation: the work that a caller waits for, with all its attempts.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
-/// A bit in the index of a key. The bit is set if the key identifies an operation by its place in a queue.
+/// The bit that is set in an [`OperationKey`] if the key identifies the operation by its place in a queue.
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {
     /// A key that is less than or equal to every other key.
     pub(crate) const LEAST: Self = Self(Key::LEAST);
 
-    /// Names no operation.
+    /// Matches no operation.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(Key::NONE);
 
-    /// Returns the key of the operation that waits, or has waited, as `waiter`.
+    /// Returns the key of the operation that waits or has waited in the queue as `waiter`.
     pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
         let key = Key::from_bits(waiter.0.to_bits() | WAITS);
         Self(key.unwrap_or(Key::NONE))
@@ -64,19 +64,19 @@ impl OperationKey {
     }
 }
 
-/// Names a claim: everything that one token may have left on the nodes.
+/// Identifies a claim: everything that one token may have left on the nodes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ClaimKey(pub(crate) Key);
 
-/// Names a place: a resource that is held or wanted.
+/// Identifies a resource that is held or wanted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct PlaceKey(pub(crate) Key);
 
 impl PlaceKey {
-    /// The resource has no place, because no other caller wants it.
+    /// The resource has no key, because no other caller wants it.
     pub(crate) const NONE: Self = Self(Key::NONE);
 }
 
-/// Names an operation in the queue of a place.
+/// Identifies an operation in the queue of a resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct WaiterKey(pub(crate) Key);

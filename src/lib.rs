@@ -28,7 +28,7 @@
 //!   keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
 //! * **Honest validity.** The validity is measured from a time before the first byte was sent. The validity ends early
 //!   rather than late, even while the machine is suspended. A holder can read the remaining ttl from a majority
-//!   with [`LockGuard::confirm`], even if the end of the lock is not known.
+//!   with [`LockGuard::confirm`], even if it does not know when the lock expires.
 //! * **No key left behind.** The handle releases every key that an attempt may have left on a node, even on a node that
 //!   was silent for a while.
 //! * **No waiting for slow nodes.** The answers of a majority decide, so dead and silent nodes cost no time.

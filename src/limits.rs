@@ -82,8 +82,8 @@ pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 
 /// The largest number of commands that may be in flight to one node.
 ///
-/// 64 callers send some 240,000 commands a second to each node. A node that has left half of this number unanswered
-/// (about 140 ms of that load) is treated as silent. The other half is reserved for the releases of the unanswered
+/// 64 callers send some 240,000 commands a second to each node. If a node leaves half of this number unanswered (about
+/// 140 ms at this load), the handle treats it as silent. The other half is reserved for the releases of the unanswered
 /// commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
@@ -97,18 +97,17 @@ pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 /// The bytes reserved for the name, the token and the ttl of a lock on one resource, with their headers.
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
-/// The longest command about a lock on several resources. Half of the output buffer is reserved for releases, and a
-/// command on several resources may be longer than the other half. While more than half of the buffer is in use, the
-/// handle queues only releases for the node.
+/// The longest command about a lock on several resources. This command may be longer than half of the output buffer.
+/// While more than half of the buffer is in use, the handle queues only releases for the node.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
-/// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has
-/// five bytes. No command of this library has a longer reply than `INFO`, which has some hundreds of bytes.
+/// The longest reply that a node may send, not counting the parts of strings that are cut. A typical reply about a lock
+/// has five bytes. No command of this library has a longer reply than `INFO`, which has some hundreds of bytes.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// The longest string that the handle reads in full, in any reply after the handshake. A marker has some 150 bytes, and
-/// a token has fewer. A key may contain a longer text that another program wrote. Of this text, the handle keeps only
-/// this many bytes, which are enough to see that the text is no token.
+/// a token has fewer. If another program wrote a longer text into a key, the handle keeps only this many bytes, and
+/// sees that the text is no token.
 pub(crate) const STRING_BYTES_MAX: usize = 192;
 
 /// The longest string that the handle reads in full during the handshake, which asks for `INFO`.
@@ -175,8 +174,8 @@ pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 /// Adoptions and releases are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
-/// The largest number of debts to one node. This number equals the largest number of tokens, so that no debt is
-/// forgotten for lack of room.
+/// The largest number of unconfirmed releases for one node. This number equals the largest number of tokens, so that
+/// the handle never forgets a release.
 pub const DEBTS_MAX: usize = CLAIMS_MAX;
 
 /// The largest number of buffers for names and tokens that are kept for reuse. Usually fewer buffers are in use at the
@@ -188,7 +187,7 @@ pub const POOL_MAX: usize = 1024;
 pub(crate) const POOLED_MAX: usize = 4 << 10;
 
 /// The largest number of unread notices for the subscriber of `tracing`, which may be slow. A restart of all nodes
-/// causes fewer notices. Further notices are only counted.
+/// causes fewer notices than this limit. Further notices are only counted.
 #[cfg(feature = "tracing")]
 pub(crate) const NOTICES_MAX: usize = 256;
 
@@ -223,7 +222,7 @@ pub const UNIX_PATH_BYTES_MAX: usize = 107;
 const _: () = {
     assert!(NODES_MAX < u32::BITS as usize);
     assert!(RESOURCE_BYTES_MAX <= u16::MAX as usize);
-    // Every command in flight may become a debt.
+    // Every command in flight may leave an unconfirmed release.
     assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
     assert!(CLAIMS_MAX >= ROUNDS_MAX);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);

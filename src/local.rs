@@ -158,7 +158,7 @@ impl LocalRedlock {
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
-    /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// The lock has one token and one expiry for all names. The lock is extended, kept, lost and released as a whole,
     /// and [`resources`](Lock::resources) returns the names. While the lock is held, no client can lock any of the
     /// names, even with another library.
     ///
@@ -262,8 +262,8 @@ impl LocalRedlock {
         self.driver.keep_for(lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers
-    /// of a majority. The new end may be later or earlier than before. The call changes nothing on the
+    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of its validity from the answers of a majority.
+    /// The validity may then end later or earlier than before. The call changes nothing on the
     /// nodes. [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
     ///
     /// # Errors

@@ -160,7 +160,7 @@ pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    // Mixes all bytes of the token, because two tokens of another library may have the same beginning or end.
+    // Mixes all bytes of the token, because another library's tokens may differ only in some bytes.
     let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
     for (place, byte) in token.0.iter().enumerate() {
         which[place % which.len()] ^= byte;

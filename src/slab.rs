@@ -214,7 +214,7 @@ impl<T> Slab<T> {
             })
     }
 
-    /// Returns the first `wanted` value at or after `index`, with its index.
+    /// Returns the index and the key of the first value at or after `index` for which `wanted` returns `true`.
     pub(crate) fn find(
         &self,
         index: usize,
@@ -310,7 +310,7 @@ impl<T> Slab<T> {
 }
 
 /// If there is no room for another value in `values`, adds room for a sixteenth more. Usual allocators can extend large
-/// memory without moving the bytes.
+/// blocks without moving the bytes.
 pub(crate) fn make_room<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 16).max(8));

@@ -115,8 +115,8 @@ impl Acquire {
 
     /// Returns `true` if the command prints why it is waiting.
     pub(crate) fn talks(&self) -> bool {
-        // With --wait, the command fails in the end, and then its error names the cause. So without a terminal, the
-        // command does not print the reason while it waits.
+        // With --wait, the command ends with an error that names the cause, if it gets no lock. So without a terminal,
+        // the command does not print the reason while it waits.
         let talks = self.wait.is_none() || self.verbose || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
     }

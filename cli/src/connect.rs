@@ -263,7 +263,7 @@ impl Nodes {
     /// for slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard() != Guard::Strict && self.group != "default" {
-            let what = "a group needs markers: give --guard strict too";
+            let what = "--group works only with --guard strict: give both";
             return Err(Failure::new(Status::Configuration, what));
         }
         if self.guard() != Guard::Strict || self.max_ttl.is_some() {

@@ -71,7 +71,8 @@ pub(crate) fn lost<E: fmt::Display + Into<Failure>>(
     let failure = error.into();
     match long.strip_prefix(&short) {
         Some(rest) if is_missing && failure.status == Status::Lost => {
-            let message = format_args!("{short}, or was taken on other nodes{rest}");
+            let message =
+                format_args!("{short}, or these are not the nodes on which it was taken{rest}");
             Failure::new(failure.status, message)
         }
         _ => failure,

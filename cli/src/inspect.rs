@@ -156,7 +156,7 @@ pub(crate) fn state(told: &Inspection) -> String {
         Some((_, holder)) => held_by + &held(holder, told),
         None if told.is_free() => painted(GOOD, "free"),
         None if is_unknown(told) => {
-            painted(BAD, "not known") + ": too few answers count; `shearline nodes` says why"
+            painted(BAD, "not known") + ": too few nodes gave an answer that counts; `shearline nodes` says why"
         }
         None if is_no_lock(told) => {
             "held by something that is not a lock, such as a list or a hash; no client gets the lock before an \
@@ -190,7 +190,7 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
             Found::Holder { left } => format!("held, {}", lasts(*left)),
             Found::Copy { owner, token, left } => {
                 let (by, left) = (by(owner), lasts(*left));
-                format!("another token (no. {token}){by}, {left}: it has no majority")
+                format!("another token (no. {token}){by}, {left}: only a minority has it")
             }
             Found::Unknown(outcome) => format!("not known: {}", in_words(outcome)),
             _ => node.found.to_string(),

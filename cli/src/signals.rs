@@ -101,7 +101,7 @@ pub(crate) fn end_by(signal: i32) {
         ..getrlimit(Resource::Core)
     };
     let _ = setrlimit(Resource::Core, none);
-    // This call returns if it does not know the signal, or if it assumes that the signal does not terminate a program.
+    // The function returns if it does not know the signal, or if it expects a program to survive the signal.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     #[cfg(target_os = "linux")]
     crate::run::end_by(signal);

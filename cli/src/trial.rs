@@ -220,7 +220,7 @@ impl Trial {
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
             (_, None) => format!("its user may take, extend and release {name}{by}"),
             (_, Some(why)) => {
-                format!("its user may take and release {name}{by}, but not extend it: {why}")
+                format!("its user may take {name} and release it{by}, but not extend it: {why}")
             }
         };
         match waking(self.waking) {
@@ -262,7 +262,7 @@ impl Lock {
             NodeOutcome::Unusable(missing) => missing,
             // Without scripts, the error for a missing key permission names no command.
             NodeOutcome::Refused(error) if error.code() == "NOPERM" => Unusable::KeyPermission,
-            // The node was connected a moment ago and does not answer now, so it cannot write.
+            // The node was connected a moment ago, so if it does not answer now, it probably cannot write.
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut => {
                 return Verdict::Refused(in_words(node));
             }

@@ -40,8 +40,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // The text of the lock may be old, so only the nodes know whether the lock is still valid. The command releases
-        // the lock in any case.
+        // The lock may have been extended since its text was printed, so only the nodes know whether it is still valid.
+        // The command releases the lock in any case.
         let _ = guard.confirm();
     }
     let released = guard.unlock();

@@ -48,8 +48,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     loop {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, probably no faster client
-        // has taken it, but the nodes do not grant it.
+        // The nodes may grant a free lock at any moment. If two checks in a row find the lock free, the nodes probably
+        // do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             let is_soon = is_terminal || reason == FEW;
@@ -124,7 +124,7 @@ pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
     let (number, first) = (told.holders().len(), told.holders().first());
     let advice = match first.map(|it| (it.kind, it.valid_for)) {
         Some((HolderKind::Permit { permits, .. }, _)) if number < permits.into() => {
-            format!("; `shearline run --permits {permits}` takes a free one")
+            format!("; `shearline run --permits {permits}` takes a free permit")
         }
         Some((HolderKind::Exclusive, Duration::MAX)) => {
             "; if no program needs the key, delete it with `shearline break --now`".to_owned()

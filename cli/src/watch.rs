@@ -77,8 +77,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         let told = wait(watch.changed(), check)?.expect("the handle is open");
         let change = seen.change(&told, before.get(), now());
         let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
-        // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the nodes
-        // changed.
+        // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the state
+        // of a node has changed.
         let is_hidden = args.quiet && change == Some("extended");
         let is_repeated = told.holders().is_empty() && last.as_ref() == Some(&text);
         if is_hidden || !args.format.json && is_repeated {

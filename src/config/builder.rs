@@ -257,13 +257,13 @@ impl Builder {
     /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. Therefore, the handle
     /// asks each node for its `TIME` at most once a second. The handle sends `TIME` right before a command about a
     /// lock, in the same write. The clock of a node may run faster or slower than the clock of this machine by a fifth
-    /// of the [`drift`](Self::drift) factor. In addition, the clock may be stepped by the other four fifths of the
-    /// factor, multiplied by the shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240
-    /// ms at 30 s. A total of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than
-    /// this limit, and by more than the time that the answers took. A node whose clock has stepped gets the same
-    /// quarantine as a restarted node, unless the guard
-    /// is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this
-    /// quarantine the node grants no new lock. The node still extends and confirms the locks that it already had.
+    /// of the [`drift`](Self::drift) factor. In addition, the clock may jump by four fifths of the factor times the
+    /// shortest ttl that this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. A deviation
+    /// of up to 10 ms is always allowed. The clock counts as stepped if it has moved by more than this limit, and by
+    /// more than the time that the answers took. A node whose clock has stepped gets the same quarantine as a restarted
+    /// node, unless the guard is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps)
+    /// counts the step. In this quarantine the node grants no new lock. The node still extends and confirms the locks
+    /// that it already had.
     ///
     /// The handle does not watch a node whose user may not run `TIME`. The handle detects a step when it next asks for
     /// `TIME`. Until then, for up to a second (or longer if this process was paused), the answers of the node may still

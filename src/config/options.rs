@@ -39,7 +39,7 @@ impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
     /// Only sent attempts count. While a caller waits behind other callers of the handle, it sends no attempts. The
-    /// call gives up after `tries` times the longest delay at the latest.
+    /// call takes at most `tries` times the longest delay.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range for the delay.
     #[must_use]
@@ -81,7 +81,7 @@ impl Default for Retry {
 /// The policy for the votes of restarted nodes, which may have forgotten locks.
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
-/// forgotten have expired. Operators are usually advised to delay restarts. Instead, this guard ignores the votes of a
+/// forgotten have expired. The usual advice is to delay each restart. Instead, this guard ignores the votes of a
 /// restarted node. A node in *quarantine* still gets commands, because its keys still block other clients, but its
 /// answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes again.
 /// An operator can end the quarantine with `Redlock::trust_node`.
@@ -210,7 +210,7 @@ struct Terms {
     tries: Option<u32>,
     /// The allowed number of extensions. [`u32::MAX`] means no limit.
     extensions: u32,
-    /// How long the lock is kept at most, in nanoseconds, or zero if the lock is not kept.
+    /// The longest time for which the lock is kept, in nanoseconds, or zero if the lock is not kept.
     keep: u64,
     fenced: bool,
     /// `true` if the request asks for a fencing token or sets an owner text, which few requests do.
@@ -270,9 +270,9 @@ impl LockOptions {
     }
 
     /// Makes at most `tries` attempts, including the first one. While a caller waits behind other callers of the
-    /// handle, it sends no attempts. The call gives up after `tries` times the longest delay of the handle's [`Retry`]
-    /// at the latest. An extension by the current holder may also use up a try. With one try, the call does not wait.
-    /// Zero is refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// handle, it sends no attempts. The call takes at most `tries` times the longest delay of the handle's [`Retry`].
+    /// An extension by the current holder may also use up a try. With one try, the call does not wait. Zero is refused
+    /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -280,7 +280,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock. Further extensions fail
     /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
-    /// limited. If a caller drops the outcome of an extension, the extension does not count, unless the lock is kept.
+    /// limited. An extension whose outcome the caller drops does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
@@ -310,8 +310,8 @@ impl LockOptions {
     ///   over.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// A kept lock costs small allocations when it is granted. Each extension that comes more than 50 ms after the
-    /// grant costs one command to each node. Extensions that are due in the same turn share one write to each node.
+    /// Granting a kept lock needs a few small allocations. Each extension that comes more than 50 ms after the grant
+    /// costs one command to each node. Extensions that are due in the same turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -445,7 +445,7 @@ impl LockOptions {
     }
 
     /// Checks whether a handle can serve the request for a fencing token, and whether the owner text is short enough.
-    /// The handle may be `without_scripts`.
+    /// `without_scripts` is `true` if the handle uses no scripts.
     ///
     /// # Errors
     ///
@@ -499,7 +499,7 @@ impl LockOptions {
         self.terms.extensions
     }
 
-    /// Returns how long the lock is kept at most, in nanoseconds, or zero if the lock is not kept.
+    /// Returns the longest time for which the lock is kept, in nanoseconds, or zero if the lock is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.terms.keep
     }
@@ -520,7 +520,8 @@ impl LockOptions {
         self.tries_allowed(retry)
     }
 
-    /// Returns how long the lock is kept at most: [`Duration::MAX`] without a limit, or `None` if the lock is not kept.
+    /// Returns the longest time for which the lock is kept: [`Duration::MAX`] without a limit, or `None` if it is not
+    /// kept.
     #[must_use]
     pub const fn kept_for(&self) -> Option<Duration> {
         match self.terms.keep {

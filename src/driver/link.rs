@@ -395,7 +395,7 @@ impl Link {
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
-        // Reading comes first, and may have ended the connection.
+        // The caller has read the socket before this call, which may have ended the connection.
         let State::Up { socket, blocked } = &mut self.state else {
             return;
         };

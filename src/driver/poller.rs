@@ -78,7 +78,7 @@ impl Readiness {
                 }
             }
         }
-        // The event of the waker needs no record, because the thread is awake.
+        // The waker's event is not recorded, because the thread is already awake.
     }
 }
 
@@ -108,8 +108,8 @@ impl Poller {
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}
-            // After a signal, mio does not retry. The sleep reports that nothing is ready, and the caller checks its
-            // timers.
+            // After a signal, mio does not retry. This function reports that no socket is ready, and the caller checks
+            // its timers.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             Err(error) => return Err(error),
         }

@@ -144,7 +144,7 @@ impl Loop {
         self.wire.flush(&mut self.engine, registry, on_event);
     }
 
-    // ----- the end --------------------------------------------------------------------------
+    // ----- shutdown -------------------------------------------------------------------------
 
     /// Cancels acquisitions, runs turns until no node has an unanswered release or `end` has come, and closes the
     /// connections.

@@ -132,7 +132,7 @@ impl Wire {
         self.nodes.iter().any(|node| node.link.has_more())
     }
 
-    // ----- with the engine ------------------------------------------------------------------
+    // ----- exchange with the engine ---------------------------------------------------------
 
     /// Passes the received bytes and events to `engine`.
     pub(crate) fn hand_in(&mut self, engine: &mut Engine) {
@@ -298,7 +298,7 @@ impl Wire {
         (&mut self.nodes, tools)
     }
 
-    // ----- for tests ------------------------------------------------------------------------
+    // ----- functions for tests --------------------------------------------------------------
 
     /// Returns `true` if the kernel has not accepted all written bytes.
     #[cfg(all(test, feature = "embedded"))]

@@ -384,7 +384,7 @@ impl Engine {
         self.work.parts.fencing.set_clock(now, since_1970);
     }
 
-    // ----- calls of operators ------------------------------------------------------------------
+    // ----- calls for operators -----------------------------------------------------------------
 
     /// Begins to break the lock on `resource`. The inspection `seen` must name the holder of the lock. After the lock
     /// is broken, no node has the holder's token. The argument `how` decides what happens to the keys. The outcome is
@@ -553,7 +553,7 @@ impl Engine {
         Ok(self.work.begin(now, Duration::ZERO, None, kind))
     }
 
-    // ----- calls of the driver -----------------------------------------------------------------
+    // ----- calls by the driver -----------------------------------------------------------------
 
     /// Mixes `seed` into the random source. Without this call, all random choices depend only on the seed
     /// of [`new`](Self::new).

@@ -148,7 +148,7 @@ impl Fencing {
         [seen, proposal.min(FENCING_TOKEN_MAX)]
     }
 
-    // ----- missing floors -------------------------------------------------------------------
+    // ----- missing counter floors -----------------------------------------------------------
 
     /// Records that `node` has refused a fenced lock because it has no counter floor. Returns the outcome for the
     /// report. `quorum` is the number of nodes in a majority.

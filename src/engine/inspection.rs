@@ -351,7 +351,9 @@ impl fmt::Display for Inspection {
             Some(_) if self.has_more() => f.write_str("; perhaps more")?,
             Some(_) => {}
             None if self.free => f.write_str("free")?,
-            None if !self.is_known() => f.write_str("not known, because too few answers count")?,
+            None if !self.is_known() => {
+                f.write_str("not known, because too few nodes gave an answer that counts")?
+            }
             None => f.write_str("neither free nor held by a majority")?,
         }
         for (index, node) in self.nodes.iter().enumerate() {

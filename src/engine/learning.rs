@@ -39,8 +39,8 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // The release has deleted the key. This write ends the registrations for changes of the key, so the waiters
-            // must ask again.
+            // The release has deleted the key. After this write, the node no longer reports changes to the key, so the
+            // waiters must ask it again.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }

@@ -312,7 +312,7 @@ impl Engine {
             if let Some(event) = self.next_event(now) {
                 return Some(Output::Event(event));
             }
-            // Checks for bytes again, because `next_event` releases a lock whose validity has ended.
+            // Checks for bytes again, because `next_event` may have written commands.
         }
     }
 

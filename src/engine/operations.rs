@@ -136,7 +136,7 @@ impl Operations {
         }
     }
 
-    // ----- the beginning and the end of operations --------------------------------------------
+    // ----- beginning and ending operations ----------------------------------------------------
 
     /// Opens an operation and asks the nodes. The lock will have this `ttl`, and the caller waits until `deadline`.
     pub(super) fn begin(

@@ -182,8 +182,8 @@ pub enum Unusable {
         "the user lacks a permission; use the ACL line in the manual (`shearline::manual::permissions`)"
     )]
     NoPermission,
-    /// The user may not run `command`, which is necessary to take, release or extend a lock. A user who may take a lock
-    /// but not release it gets no lock.
+    /// The user may not run `command`, which is necessary to take, release or extend a lock. If the user may take a
+    /// lock, but not release it, the handle takes no lock on this node.
     #[error(
         "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`){}",
         suffices(command)

@@ -24,7 +24,7 @@ pub enum LockError {
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     NoQuorum(Report),
-    /// Either a majority granted the lock so late that no validity is left, or a majority is too far away to answer
+    /// A majority granted the lock, but so late that no validity is left, or too many nodes are too far away to answer
     /// within half of this short ttl. The handle releases the granted keys.
     TooSlow(Report),
     /// A node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use this
@@ -225,9 +225,9 @@ impl ExtendError {
 pub enum UnlockError {
     /// A majority no longer had the lock: the critical section may have overlapped with the work of another holder.
     NotHeld(Report),
-    /// Too few nodes answered. The releases stay debts, and the handle sends them again when the nodes are back. If the
-    /// lock was valid until now, no other client has held it. If its validity had ended, the critical section may have
-    /// overlapped with the work of another holder, and no node could report the overlap.
+    /// Too few nodes answered. The handle sends the releases again when the nodes are back. If the lock was valid until
+    /// now, no other client has held it. If its validity had ended, the critical section may have overlapped with the
+    /// work of another holder, and no node could report the overlap.
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,

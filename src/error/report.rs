@@ -310,7 +310,7 @@ impl Report {
         others.clone().nth(enough).and_then(|_| others.next())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that the lock does not end by itself. For errors other
+    /// Returns `true` if the key has no expiry on so many nodes that the lock never expires. For errors other
     /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
@@ -497,13 +497,13 @@ pub struct NodeReport {
     pub latency: Option<Duration>,
     /// The resource that the node names as held by another client, if a lock on several resources was not taken.
     pub resource: Option<Box<[u8]>>,
-    /// The reason as a text. The text comes from the server if the server refuses with an unknown error, or from
+    /// The reason as text. The text comes from the server if the server refuses with an unknown error, or from
     /// `Builder::credentials` if the provider has failed. If the marker of the node explains the outcome, this handle
     /// has written the text. The text is printable, has at most 240 characters, and never quotes the answer to a login.
     pub words: Option<Arc<str>>,
     /// How long the server had been up when this handle first connected, if it was less than a minute. `None` if you
-    /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted from the beginning, although
-    /// the node may have forgotten locks in a restart.
+    /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted immediately, although the node
+    /// may have forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
 
@@ -567,7 +567,7 @@ impl NodeReport {
     }
 }
 
-/// The reason for a quarantine, unless a text explains it.
+/// The usual reason for a quarantine, unless [`NodeReport::words`] contains another reason.
 const MAY_HAVE_FORGOTTEN: &str = "it may have forgotten locks";
 
 /// The answer of one node, or why there is none.
@@ -635,7 +635,7 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// The word that servers use for the script, in the error of a command that failed inside a script.
+/// A word in the error of a command that failed inside a script.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
 /// Returns `true` if this error text suggests that the server runs no scripts.
@@ -904,12 +904,12 @@ mod tests {
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
-        // The text of a quarantine leaves out the resource, because it would look like a lock that the node has
-        // forgotten.
+        // The text does not name the resource of a node in quarantine, because a reader would think that the node has
+        // forgotten this lock.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         assert_eq!(several.to_string(), report.to_string());
-        // A text is the reason, and does not follow another reason.
+        // If the node has a text, the text replaces the usual reason.
         let mut because = report.clone();
         because.0.nodes[0].words = Some("its name is a".into());
         let said = because.to_string();

@@ -120,7 +120,7 @@ impl Call<'_> {
 
     /// If there are too many events, keeps only the latest lost locks and locks at risk,
     /// for [`LocalRedlock::poll`](super::LocalRedlock::poll). Other events are not needed, because no call waits for
-    /// their outcomes, and the end of a kept lock is stored in the lock.
+    /// their outcomes, and a kept lock itself contains its expiry.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
         if REPORTS_MAX < events.len() {

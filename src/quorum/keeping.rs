@@ -148,7 +148,7 @@ impl Kept {
         }
     }
 
-    // ----- calls of the engine ----------------------------------------------------------------
+    // ----- calls by the engine ----------------------------------------------------------------
 
     /// Returns when to extend a lock that is valid until `end`. The result is never before `again`. [`Instant::MAX`]
     /// means never. `drift` is the engine's drift.
@@ -253,7 +253,7 @@ impl Kept {
         self.extensions_left.fetch_update(set, get, fewer).is_ok()
     }
 
-    // ----- calls of the engine and the lock ---------------------------------------------------
+    // ----- calls by the engine and the lock ---------------------------------------------------
 
     /// Returns `true` if the engine has reported to the holder that the lock has ended.
     #[cfg(feature = "std")]
@@ -308,7 +308,7 @@ mod tests {
             (unlimited, 9_898, 4_948, None),
             (unlimited, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (unlimited, 9_898, 7_898, Some((10_000, 7_898 + 500))),
-            // Near the end of the lock, the time between two tries is a 64th of the ttl.
+            // Shortly before the lock expires, the time between two tries is a 64th of the ttl.
             (unlimited, 9_898, 9_798, Some((10_000, 9_798 + 156))),
             (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
             (unlimited, 9_898, 9_898, None),

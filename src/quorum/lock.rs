@@ -243,7 +243,7 @@ impl Lock {
         self.entry.part();
     }
 
-    // ----- the end of a lock ------------------------------------------------------------------
+    // ----- end of the validity ----------------------------------------------------------------
 
     /// Returns `true` if the end of the validity is known. The end is not known if another clock has measured the lock.
     /// In that case, the lock has not been reported as ended, and can still be confirmed.

@@ -102,8 +102,7 @@ impl Decoder {
     ///
     /// Returns a [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same
     /// error.
-    // This function is inlined because returning a frame through memory takes longer than decoding a short reply.
-    // Functions that are not inlined return only integers.
+    // Inlined, because returning a frame through memory takes longer than decoding a short reply.
     #[cfg(any(test, feature = "internals"))]
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {

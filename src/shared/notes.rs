@@ -188,7 +188,7 @@ impl Notes {
         }
     }
 
-    // ----- under the mutex of the engine ------------------------------------------------------
+    // ----- calls that hold the engine's mutex -------------------------------------------------
 
     /// Prepares a place for each of the `callers` that are woken next. If `calls_wakers` is `true`, only tasks may take
     /// places, because a waker that blocks would delay threads.
@@ -212,7 +212,7 @@ impl Notes {
         rest.append(&mut inner.notes);
     }
 
-    // ----- the I/O thread ---------------------------------------------------------------------
+    // ----- calls by the I/O thread ------------------------------------------------------------
 
     /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or the wait has lasted too
     /// long. Then removes the free places, and returns their number. Meanwhile, lets `relay` wake callers.

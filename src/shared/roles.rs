@@ -126,7 +126,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    // ----- any thread -------------------------------------------------------------------------
+    // ----- calls from any thread --------------------------------------------------------------
 
     pub(super) fn has_work(&self) -> bool {
         self.work && self.wire.is_some()
@@ -184,8 +184,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // The next timer may change while a thread has the wire. That thread checks the timer after it has put the wire
-        // back.
+        // The next timer may change while a thread has the wire. The thread that puts the wire back checks the timer.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {
@@ -220,13 +219,13 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         wake
     }
 
-    // ----- the I/O thread ---------------------------------------------------------------------
+    // ----- calls by the I/O thread ------------------------------------------------------------
 
     /// Returns the next step of the I/O thread, while callers wait for `waiting` operations. If `tasks` is `true`,
     /// there are tasks to wake.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        // A caller whose operation needed no node has not slept in the poll, so it has read nothing and fired no timer.
+        // If no caller has slept in the poll, no caller has read the sockets or fired timers.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;

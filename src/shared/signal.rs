@@ -113,7 +113,7 @@ impl Future for Signal {
         let (tenure, waker) = (&this.slot.tenure, context.waker());
         let waits = (this.early, this.blocks);
         tenure.poll(&mut this.place, &this.entry, waits, waker, |early| {
-            // If the handle no longer exists, the lock was released, and no alert is needed.
+            // If the handle no longer exists, the lock was released, so no alert is needed.
             if let Some(shared) = this.shared.upgrade()
                 && let Ok(mut section) = shared.enter()
             {

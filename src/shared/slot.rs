@@ -80,7 +80,7 @@ impl Slot {
         slot
     }
 
-    // ----- for spans --------------------------------------------------------------------------
+    // ----- spans ------------------------------------------------------------------------------
 
     /// Returns the number of attempts of the acquisition whose outcome was delivered.
     #[inline]
@@ -91,7 +91,7 @@ impl Slot {
         }
     }
 
-    // ----- under the mutex of the engine ------------------------------------------------------
+    // ----- calls that hold the engine's mutex -------------------------------------------------
 
     /// Records that the operation of `round` has begun. Its outcome will be delivered to this slot.
     pub(super) fn open(&self, round: RoundId) {
@@ -126,14 +126,14 @@ impl Slot {
         self.state.lock().offered = true;
     }
 
-    // ----- any thread -------------------------------------------------------------------------
+    // ----- calls from any thread --------------------------------------------------------------
 
     /// Wakes the thread that waits in this slot.
     pub(super) fn wake(&self) {
         self.state.wake_one();
     }
 
-    // ----- the caller -------------------------------------------------------------------------
+    // ----- calls by the waiting thread --------------------------------------------------------
 
     /// Takes the outcome, if it was delivered.
     pub(super) fn take(&self) -> Option<Outcome> {

@@ -213,7 +213,7 @@ impl Core {
             return now;
         }
         if self.roles.wire.is_none() {
-            // Another thread has the wire and may change the next timer, so this thread wakes soon.
+            // Another thread has the wire and may set an earlier timer, so this thread wakes soon.
             return now.saturating_add(Duration::from_millis(1));
         }
         let limit = until_deadline(&self.engine, now);
@@ -302,7 +302,7 @@ impl Core {
         }
     }
 
-    // ----- the end ----------------------------------------------------------------------------
+    // ----- shutdown ---------------------------------------------------------------------------
 
     /// Handles a panic of the engine. Closes the handle, refuses every call, and reports every lock as lost.
     pub(super) fn break_down(&mut self, notes: &Notes) {

@@ -50,7 +50,7 @@ impl Place {
     /// Returns the place of a timer for `tick` while the wheel is at `now`, which must not be later than `tick`.
     pub(super) const fn of(tick: u64, now: u64) -> Self {
         debug_assert!(now <= tick);
-        // The mask makes the difference at least one digit long, because equal ticks belong on level 0 too.
+        // The mask puts equal ticks on level 0 too, because `ilog2` panics for zero.
         let highest = ((tick ^ now) | DIGIT_MASK).ilog2();
         let level = (highest / DIGIT_BITS) as usize;
         let level = if level > TOP { TOP } else { level };
@@ -123,8 +123,8 @@ impl Occupancy {
 
 /// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which this slot begins.
 const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
-    // On level 0, the slot of `now` is due now. On higher levels, the slot of `now` was emptied when the wheel entered
-    // it, so the timers in it are for the next round.
+    // On level 0, the timers in the slot of `now` are due. On higher levels, the wheel emptied this slot when it
+    // entered the slot, so the timers that are in it now belong to the next round.
     let nearest = if level == 0 { 0 } else { 1 };
     let from = digit(now, level).wrapping_add(nearest);
     let ahead = occupied.rotate_right(from).trailing_zeros();

@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// Returns the last tick that has begun at `now`. The last tick of all never ends.
+/// Returns the last tick that has begun at `now`. The very last tick never ends.
 fn reached(now: u64) -> u64 {
     if now == u64::MAX {
         now.div_ceil(NANOS_PER_TICK)
@@ -232,8 +232,7 @@ mod tests {
     use super::*;
     use crate::effort::effort;
 
-    /// Returns the bytes of an operation. The operation's span usually covers a few levels, but sometimes has any size.
-    /// Time usually passes in short spans.
+    /// Returns the bytes of an operation. The operation's span is usually short, but can have any size.
     fn word() -> impl Strategy<Value = [u8; 4]> {
         let kind = prop::sample::select(&[0_u8, 0, 0, 2, 3, 3, 3, 4, 4, 5, 6, 7][..]);
         let power = prop_oneof![6 => 0_u8..8, 3 => 8_u8..24, 2 => 24_u8..38, 1 => 38_u8..48];

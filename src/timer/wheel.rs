@@ -26,7 +26,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimerKey(Key);
 
-/// A set of timers with values, fired in order. See the module for the guarantees of a wheel.
+/// A set of timers that fire in order. Each timer has a value. See the module for the guarantees of a wheel.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -102,9 +102,9 @@ impl<T> Wheel<T> {
     /// Arms a timer. The timer fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up
     /// to a tick. This call takes constant time.
     ///
-    /// If `at` has passed, the timer is due at the next `expire`. If a timer is already due, it counts as armed for the
-    /// current tick of the wheel, after the timers that were already armed for this tick. The latest
-    /// time, [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
+    /// If `at` has passed, the timer is due at the next `expire`. A timer that is already due joins the timers of the
+    /// wheel's current tick, and fires after them. The latest time, [`Instant::MAX`], is an ordinary instant: the timer
+    /// fires when `now` reaches it.
     ///
     /// # Panics
     ///
@@ -159,18 +159,18 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of one timer that needs the call, as
-    /// the reason to wake up. Returns `None` if no timer is armed.
+    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of one timer for which the call is
+    /// needed. Returns `None` if no timer is armed.
     ///
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
     /// on the lowest level, the method returns the exact tick and the value of this timer. The lowest level has the
     /// timers of the current run of 64 ticks, which are at most 63 ms away. If several timers share a slot of a higher
-    /// level, the time is the start of this slot. A call of `expire` then fires nothing, but moves the timers down, so
-    /// each timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more wake-up
-    /// in 2^36 ticks.
+    /// level, the returned time is the start of this slot. A call of `expire` then fires nothing, but moves the timers
+    /// down, so each timer costs at most five such wake-ups. A timer beyond the reach of the wheel costs one more
+    /// wake-up in 2^36 ticks.
     ///
-    /// If `expire` has returned `None`, the returned time is later than the `now` of that call, unless an already due
-    /// timer was armed since then. This call takes one step for each level, however many timers are armed.
+    /// After `expire` has returned `None`, the returned time is later than the `now` of that call, unless a timer that
+    /// is already due was armed since. This call takes one step for each level, however many timers are armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;

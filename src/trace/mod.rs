@@ -1,7 +1,7 @@
 //! The spans and events of the feature `tracing`. The page [`manual::tracing`](crate::manual::tracing) lists them.
 //!
-//! An [`Operation`] is the span of one operation of a user. A [`Tracer`] creates the spans of a handle, and turns the
-//! notices of the engine into events.
+//! An [`Operation`] is the span of one operation, such as taking a lock. A [`Tracer`] creates the spans of a handle,
+//! and turns the notices of the engine into events.
 //!
 //! # Guarantees
 //!
@@ -13,7 +13,7 @@
 //!
 //! # Not here
 //!
-//! The engine's `notices` decide what to report.
+//! The module `engine::notices` decides what to report.
 
 mod outcome;
 #[cfg(all(test, feature = "embedded"))]
@@ -80,8 +80,8 @@ struct Outbox {
     queue: Mutex<Queue>,
 }
 
-/// The span of an operation of a user. The span ends with an outcome. An operation that is dropped without an outcome
-/// was cancelled.
+/// The span of one operation. The span ends with an outcome. An operation that is dropped without an outcome was
+/// cancelled.
 #[derive(Debug)]
 pub(crate) struct Operation {
     span: Span,

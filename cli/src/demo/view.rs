@@ -142,7 +142,7 @@ impl<'a> View<'a> {
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));
-    let mut text = format!("the client counts the votes of {voting} of {all}");
+    let mut text = format!("the client accepts votes from {voting} of {all}");
     for (node, place) in nodes.iter().zip(1..) {
         if node.state != NodeState::Ready {
             text += &format!("; node {place} is {}", node.state);

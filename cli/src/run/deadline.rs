@@ -105,7 +105,7 @@ mod tests {
         for (lost, kills) in [
             (None, 11_000),
             (Some(3_000), 3_100),
-            // The loss does not delay the kill.
+            // A loss never moves the kill to a later time.
             (Some(10_950), 11_000),
             (Some(12_000), 11_000),
         ] {

@@ -85,7 +85,7 @@ impl Watchdog {
             return Err(io::Error::other("the supervisor has ended"));
         };
         if until <= now() {
-            let what = "the lock ended before the command was started";
+            let what = "the lock was lost before the command was started";
             return Err(io::Error::other(what));
         }
         let (trampoline, child) = match spawn(args) {

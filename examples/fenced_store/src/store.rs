@@ -31,9 +31,8 @@ impl Store {
     /// Returns the value of a counter for the holder with this fencing token, or 0 if the counter was never written.
     /// From now on the store refuses smaller tokens. Returns `None` if the store refuses this token.
     ///
-    /// If reads did not record the token, an older holder could still write between this read and the newer holder's
-    /// write. The store would accept the older holder's write, and then overwrite it with a value that does not include
-    /// it.
+    /// If reads did not record the token, the store would accept a write of an older holder between this read and the
+    /// newer holder's write. The newer holder's write would then undo the older holder's change.
     pub(crate) fn read(&self, name: &str, token: u64) -> Result<Option<i64>> {
         let mut row = self.0.prepare(
             "INSERT INTO counters (name, token) VALUES (?1, ?2)

@@ -21,7 +21,7 @@ use crate::time::Instant;
 use super::copies::Copies;
 
 /// See the [module](self).
-// The fields that each answer needs come first, so that they share a cache line.
+// The fields that the engine uses for each answer come first, so that they share a cache line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Busy {

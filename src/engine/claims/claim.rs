@@ -61,7 +61,7 @@ impl Claim {
         }
     }
 
-    // ----- the busy part ---------------------------------------------------------------------
+    // ----- parts of a busy claim -------------------------------------------------------------
 
     /// Returns the busy part. While the claim is idle, use [`copies`](Self::copies) and [`life`](Self::life) instead,
     /// because the claim itself stores these values.
@@ -152,7 +152,7 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // After a hand-over, ignores a late answer, which must not add the node's copy to the claim again.
+        // After a hand-over, ignores a late answer. Otherwise, the claim would contain the node's copy again.
         if self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);

@@ -12,7 +12,7 @@ use crate::quorum::NodeSet;
 use super::copy::{Copy, Event};
 
 /// See the [module](self).
-// The fields are in this order so that an answer needs only the first bytes.
+// The fields that the engine uses for each answer come first, so that they share a cache line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub(crate) struct Copies {

@@ -189,7 +189,7 @@ impl ClaimsAt<'_> {
     /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
     /// behind it for room is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
-        // After a hand-over, ignores a late answer, which must not add the node's copy to the claim again.
+        // After a hand-over, ignores a late answer. Otherwise, the claim would contain the node's copy again.
         if let Some(claim) = self.claims.get_mut(key)
             && (claim.may_hold.contains(node) || !claim.is_leaving())
         {

@@ -460,7 +460,7 @@ impl Operate for Acquire {
             self.begins_to_lead(cx);
             self.go_on(cx);
         } else if self.refuse_for_other_group(cx) {
-            // The attempt is refused, and asks no node.
+            // The attempt was refused before any request was sent.
         } else if once {
             self.give_up_waiting(cx);
         } else {

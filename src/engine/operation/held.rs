@@ -403,7 +403,8 @@ impl Operate for LockQuestion {
     /// A yes vote counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
-        // Uses the end that is known now, because another question may have found it since this question began.
+        // Reads the end of the validity again, because another operation may have learned it since this operation
+        // began.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),

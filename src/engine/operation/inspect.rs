@@ -195,7 +195,8 @@ impl Operate for Inspect {
             }
             Ok(())
         });
-        // A node in quarantine has already abstained, but if it can be asked, the operation waits for its answer.
+        // The answer of a node in quarantine does not count, but the operation waits for the answer if it can ask the
+        // node.
         let asked = reached && !matches!(cx.parts.nodes[node].access(), Access::Shut(_));
         if !asked {
             self.pending.remove(node);

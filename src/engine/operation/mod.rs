@@ -394,7 +394,7 @@ pub(super) trait Operate {
         }
     }
 
-    // ----- time, and the end of the operation -----------------------------------------------
+    // ----- timers and the outcome -----------------------------------------------------------
 
     /// Withdraws the question to `nodes` if none of its bytes has been sent.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}

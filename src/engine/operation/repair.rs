@@ -162,7 +162,7 @@ pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut 
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
         // Either the node has lost its mark and set a new one, or another client has repaired the node. The next check
-        // of the counter floors shows the reason.
+        // of the counter floors shows which of the two has happened.
         parts.fencing.was_not_repaired(node);
     }
 }

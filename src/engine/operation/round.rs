@@ -26,7 +26,7 @@ use crate::engine::nodes::Nodes;
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
-// The fields that each answer needs come first, so that they share a cache line.
+// The fields that the engine uses for each answer come first, so that they share a cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Round {

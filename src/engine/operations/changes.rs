@@ -118,7 +118,7 @@ impl Operations {
     }
 
     /// Handles the timer of `claim`.
-    // Out of line, because no timer fires for a lock that is released in time.
+    // Out of line, because most locks are released before their timer fires.
     #[inline(never)]
     pub(in crate::engine) fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
         let timers = &mut self.parts.timers;

@@ -185,8 +185,8 @@ impl Belief {
     /// Records the answer of `node`. `pushes` says whether the node will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
-        // A push that came after the question belonged to an earlier registration, so it does not end the registration
-        // that this answer reports.
+        // A push that came before this answer belonged to an earlier registration, so it does not end the new
+        // registration.
         seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,

@@ -174,7 +174,7 @@ fn too_few_nodes_are_a_state_and_no_error() {
     let told = world.state_told();
     assert!(!told.is_free() && told.holder().is_none(), "{told}");
     let text = told.to_string();
-    let why = "not known, because too few answers count (node0:6379 ";
+    let why = "not known, because too few nodes gave an answer that counts (node0:6379 ";
     assert!(text.starts_with(why), "{text}");
     world.nothing_left();
 }

@@ -169,7 +169,7 @@ impl Abilities {
         }
     }
 
-    // ----- asking about a lock ------------------------------------------------------------------
+    // ----- questions about a lock ---------------------------------------------------------------
 
     fn question_refused(
         &mut self,
@@ -290,7 +290,7 @@ const fn again_for(verb: &'static str) -> Reply {
 /// Reports the `refusal` of `command`, without further action.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The earlier commands of the script have already run, so the outcome is unsure.
+        // The earlier commands of the script have already run, so the outcome is unknown.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);

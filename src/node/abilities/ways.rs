@@ -377,7 +377,8 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // If the node has refused all ways, the engine tries one way after another for the debts.
+        // When the node has refused all ways, the engine still tries them one after another to release the remaining
+        // tokens.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);

@@ -131,7 +131,7 @@ impl Pulse {
     /// another connection can distinguish a slow network from a node that stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The oldest sample is replaced next, so if it exists, all samples exist.
+        // If the oldest sample exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
@@ -175,14 +175,14 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // If the node stalled during all 32 samples, the shortest sample becomes the round trip, but the distance stops
-        // at `FOLLOWED`.
+        // If all 32 samples are long, the shortest of them becomes the round trip, but the distance is at most
+        // `FOLLOWED`.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));
         assert_eq!(with(&[9, 1], 31, 5), (1, 1));
         assert_eq!(with(&[9, 1], 32, 5), (5, 5));
-        // The path was already this long when the connection was opened.
+        // The round trip was already this long when the connection was opened.
         assert_eq!(with(&[200], 31, 900), (200, 200));
         assert_eq!(with(&[200], 32, 900), (900, 200));
         assert_eq!(with(&[200], 32, 100), (100, 100));

@@ -166,7 +166,7 @@ impl Wire {
         self.row.end(&mut self.outbox, &mut self.in_flight);
     }
 
-    // ----- bytes that go before a command ---------------------------------------------------
+    // ----- prefixes of commands -------------------------------------------------------------
 
     /// Returns `true` if collected renewals or a [`Row`] of releases may have to be written before the next command.
     #[inline(always)]

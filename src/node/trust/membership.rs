@@ -203,7 +203,7 @@ impl Membership {
     /// Returns the text that explains this outcome, if the marker is the reason.
     pub(in crate::node) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let explains = if let NodeOutcome::Quarantined { until } = outcome {
-            // Each answer of the node moves the end of its barrier a little.
+            // The times at which the barrier ends differ a little between two answers of the node.
             until <= self.barrier?.saturating_add(BELIEVED)
         } else {
             self.other.map(NodeOutcome::Unusable) == Some(outcome)

@@ -731,7 +731,7 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     }
     for line in ["lock report --group other", "nodes --group other"] {
         let refused = shearline(&cluster, line).failed(78);
-        let what = "shearline: a group needs markers: give --guard strict too";
+        let what = "shearline: --group works only with --guard strict: give both";
         assert_eq!(refused, what);
     }
     cluster.assert_empty();

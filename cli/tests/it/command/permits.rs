@@ -42,7 +42,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     for words in [
         "  would vote; ",
         "; its user may take, extend and release lock:try by a script; it tells of releases\n",
-        "; its user may take and release lock:try by a script, but not extend it: its user may not run `pexpire`",
+        "; its user may take lock:try and release it by a script, but not extend it: its user may not run `pexpire`",
         "; it does not tell of releases (NOPERM; the user needs ",
         "  would not vote: its user may not run `del`",
         "2 of 3 nodes would vote, 2 are needed: locks can be taken, but not extended\n",
@@ -327,7 +327,7 @@ fn nodes_try_permissions_without_a_name_too() {
     let text = said.replace("\n    ", " ");
     for words in [
         "; its user may take, extend and release a lock by a script; it tells of releases\n",
-        "; its user may take and release a lock by a script, but not extend it: its user may not run `pexpire`",
+        "; its user may take a lock and release it by a script, but not extend it: its user may not run `pexpire`",
         "; a lock was not tried: its user may not use the name lock:try:",
         "; give a NAME that it may use\n",
         "3 of 3 nodes would vote, 2 are needed: locks can be taken\n",

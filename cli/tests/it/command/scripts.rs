@@ -41,10 +41,11 @@ fn a_script_takes_extends_and_releases_a_lock() {
     assert_eq!(unlocked.done(), "");
     cluster.assert_gone("report");
     let again = shearline(&cluster, &format!("unlock {extended} --trust")).failed(74);
-    let both = "lock `report` was no longer held, or was taken on other nodes: ";
+    let both =
+        "lock `report` was no longer held, or these are not the nodes on which it was taken: ";
     assert!(again.contains(both), "{again}");
     let late = shearline(&cluster, &format!("extend {extended} --trust")).failed(74);
-    let both = "lock `report` was lost, or was taken on other nodes: ";
+    let both = "lock `report` was lost, or these are not the nodes on which it was taken: ";
     assert!(late.contains(both), "{late}");
     cluster.assert_empty();
 }

@@ -108,7 +108,7 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
         let line = format!("run --guard off -n {options} n -- echo started");
         let error = shearline(&cluster, &line).failed(75);
         let begin = format!("shearline: lock `n`: {said}");
-        let is_advised = error.ends_with("takes a free one");
+        let is_advised = error.ends_with("takes a free permit");
         assert!(
             error.starts_with(&begin) && !is_advised,
             "{options}: {error}"
@@ -132,7 +132,7 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     assert_eq!(code(third.wait()), 0);
     // One permit is free, but not the whole lock.
     let error = shearline(&cluster, "run --guard off -n n -- true").failed(75);
-    let advice = "`shearline run --permits 2` takes a free one";
+    let advice = "`shearline run --permits 2` takes a free permit";
     assert_eq!(
         error,
         format!("shearline: lock `n`: held, 1 of 2 permits taken; {advice}")

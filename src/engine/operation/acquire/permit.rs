@@ -372,7 +372,7 @@ impl Acquire {
         cx.round.arm(&mut cx.parts.timers);
     }
 
-    // ----- after the votes -------------------------------------------------------------------
+    // ----- decisions after the votes ---------------------------------------------------------
 
     /// Returns the number of permits, if all permits are taken. Either the nodes have reported that no permit is free,
     /// or this engine has taken all permits and the operation never asked.
