@@ -425,7 +425,7 @@ impl Engine {
     }
 }
 
-/// Sends all debts, then the rest of the handshake, to a server that has accepted the connection.
+/// Sends all overdue releases, then the rest of the handshake, to a server that has accepted the connection.
 #[cold]
 #[inline(never)]
 fn admitted(now: Instant, node: NodeId, parts: &mut Parts) {

@@ -242,7 +242,7 @@ impl Keeper {
         self.queue.is_empty() && self.back.is_empty()
     }
 
-    /// Returns the next lock to extend and its ttl, if there is room for another extension.
+    /// Returns the next lock to extend and its ttl, unless the limit on open extensions is reached.
     pub(super) fn next(
         &mut self,
         now: Instant,
@@ -350,7 +350,7 @@ impl Keeper {
         }
     }
 
-    /// Checks the locks whose keys have changed, as soon as the pace of each lock permits.
+    /// Checks each lock whose keys have changed, now or when its next check is due.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,

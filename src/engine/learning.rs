@@ -95,7 +95,7 @@ fn learn_of_way(
 
 /// Sends `node` a copy of the lock of `key`, if a caller holds the lock. The node has shown how it releases locks, but
 /// the attempt has already ended. If an extension has already found that the node does not have the lock, the next
-/// extension sends the copy as usual.
+/// extension sends the copy instead.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {

@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// Returns the counts and times since the engine was created, and the current numbers of locks, waiting operations
-    /// and debts. This call takes some microseconds and allocates memory, but does no I/O.
+    /// and unconfirmed releases. This call takes some microseconds and allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());

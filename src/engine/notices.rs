@@ -9,8 +9,8 @@
 //! # Guarantees
 //!
 //! * **Bounded**: at most [`NOTICES_MAX`] notices are queued. Later notices are dropped and counted.
-//! * **One per change**: each change causes one notice, however often a driver calls `look`. A growing number of debts
-//!   causes a notice each time the number doubles.
+//! * **One per change**: each change causes one notice, however often a driver calls `look`. A growing number of
+//!   unconfirmed releases causes a notice each time the number doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -36,9 +36,9 @@ pub(crate) enum Notice {
     QuarantineEnd(NodeId),
     /// The clock of this node has been stepped this number of times in total.
     ClockStep(NodeId, u32),
-    /// This node has the given number of debts.
+    /// This node has the given number of unconfirmed releases.
     Debt(NodeId, usize),
-    /// This node no longer has debts.
+    /// This node has no unconfirmed releases any longer.
     DebtPaid(NodeId),
     /// The lock on this resource is lost. For a lock on several resources, this is the first resource.
     Loss {
@@ -82,7 +82,7 @@ struct Told {
     run_id: Option<String>,
     quarantined_until: Option<Instant>,
     clock_steps: u32,
-    /// The number of debts of the node.
+    /// The number of the node's unconfirmed releases.
     owed: usize,
 }
 

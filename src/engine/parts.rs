@@ -108,8 +108,8 @@ impl Parts {
         }
     }
 
-    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Some keys may
-    /// expire later than `entry` says, because of an extension without an answer.
+    /// Creates a claim for a lock that another engine took, or that this engine has forgotten. If an extension was
+    /// never answered, some keys may expire later than `entry` says.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -211,8 +211,7 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or that is on several
-    /// resources.
+    /// Like [`vacate`](Self::vacate), but for a lock that is kept without a place, or that is on several resources.
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
@@ -367,8 +366,8 @@ impl Parts {
     }
 
     /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource checks the
-    /// nodes again, because the nodes do not report the engine's own release, and the release ends registrations.
-    /// Returns the nodes that were asked.
+    /// nodes again: they do not report the engine's own release, but it ends the contender's registrations. Returns the
+    /// nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -379,8 +378,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Records that the check of the counter floors has ended, or could not begin because there was no room. Schedules
-    /// the next check if any floor still needs a repair.
+    /// Records that the check of the counter floors has ended, or could not begin because too many operations were
+    /// open. Schedules the next check if any floor still needs a repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);

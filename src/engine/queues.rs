@@ -24,10 +24,10 @@
 //!
 //! # Sets
 //!
-//! An operation that wants several resources, called a set, gets all of them or none. A set waits in the queue of each
+//! An operation on several resources, called a *set*, gets all of them or none. A set waits in the queue of each
 //! resource, and enters all queues in one step. Two sets therefore have the same order in every queue that they share,
-//! and cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind
-//! the set wait. The set asks the nodes as soon as it is the contender of all its names.
+//! and cannot wait for each other. When a set reaches the front of a queue, it becomes the contender of that resource.
+//! The set asks the nodes as soon as it is the contender of all its resources.
 //!
 //! # Readers
 //!
@@ -35,8 +35,8 @@
 //! as other readers, unless another operation of this engine holds the resource or waits for it. A reader that follows
 //! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. Therefore
 //! all readers at the front of a queue ask together with the operation behind them. A contender for the exclusive lock
-//! records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
-//! contender also ask.
+//! records an intent on the nodes. When the nodes admit readers despite the intent, the readers behind this contender
+//! ask the nodes too.
 //!
 //! # Permits
 //!
@@ -192,7 +192,7 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    /// Returns the contender of `place`, if this contender may ask.
+    /// Returns the contender of `place`, if this engine does not hold the lock.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         self.places.get(place.0)?.asks()
     }
@@ -280,9 +280,9 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// Makes a contender that waits for a change of `name`, and all watches of `name`, ask the nodes again. This engine
-    /// has written to the key on `nodes`, so these nodes will not report the next change. `released` says whether the
-    /// write has removed a token.
+    /// Records that this engine has written to the key of `name` on `nodes`, which ends the registrations there. Makes
+    /// the contender and all watches of `name` ask the nodes again. `released` says whether the write has removed a
+    /// token.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -395,8 +395,8 @@ impl Queues {
         })
     }
 
-    /// Makes `operation` the contender of `key` after a refusal, if the place no longer has a contender. Returns
-    /// `false` if the operation must wait for its turn. A contender that was overtaken remains the contender.
+    /// Makes `operation`, whose attempt was refused, the contender of `key` if the place no longer has a contender.
+    /// Returns `false` if the operation must wait for its turn. A contender that was overtaken remains the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -448,8 +448,8 @@ impl Queues {
 
     // ----- locks ------------------------------------------------------------------------------
 
-    /// Records that `operation` has taken the lock of `claim`. The claim replaces the operation among the users of
-    /// `place`. If the operation has overtaken a contender, that contender has the next turn.
+    /// Records that `operation` has taken the lock of `claim`. The claim now counts as a user of `place` instead of the
+    /// operation. If the operation has overtaken a contender, that contender has the next turn.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
             place.contender = place.contender.filter(|other| *other != operation);
@@ -495,9 +495,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock, and gives the
-    /// turn to the next operation. If `operation` wants a permit, the next operation gets the turn only if an operation
-    /// before it was granted its lock.
+    /// Passes the turn of `operation` on to the next operation. The operation has got its shared lock, or asks at the
+    /// same time as others. If `operation` wants a permit, the next operation gets the turn only if an operation before
+    /// it was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -522,9 +522,8 @@ impl Queues {
         }
     }
 
-    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. The
-    /// operation may ask if no other operation waits, and if this engine holds or requests fewer permits than there
-    /// are.
+    /// Makes `operation` the contender of `key` if it may ask for one of the `permits` now. The operation may ask if no
+    /// other operation waits, and if this engine holds or requests fewer permits than there are.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -540,8 +539,8 @@ impl Queues {
         may_ask && self.contend(key, operation)
     }
 
-    /// Records that `operation` has taken a permit. If the operation was not refused before, other operations may ask
-    /// at the same time as the next operation.
+    /// Records that `operation` has taken a permit. If no attempt of the operation was refused, other operations may
+    /// ask at the same time as the next operation.
     #[cold]
     pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -696,14 +695,14 @@ impl Place {
         }
     }
 
-    /// Returns `true` if a user that is not in the queue may ask for a permit. `leaving` is the number of users that
-    /// are leaving or do not count.
+    /// Returns `true` if a user that is not in the queue may ask for a permit. `leaving` is the number of users to
+    /// leave out of the count.
     fn has_room(&self, leaving: u32) -> bool {
         let others = self.users - self.line.len() - leaving;
         self.permits == 0 || others < self.permits.into()
     }
 
-    /// Returns the contender, if this contender may ask.
+    /// Returns the contender, if this engine does not hold the lock.
     fn asks(&self) -> Option<OperationKey> {
         self.contender.filter(|_| self.holder.is_none())
     }

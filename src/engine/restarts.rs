@@ -57,8 +57,8 @@ impl Restarts {
         }
     }
 
-    /// Records the longest ttl that a caller has requested, with its lock delay. Does nothing if the guard uses
-    /// markers, because the markers say how long locks may last.
+    /// Records the longest ttl that a caller has requested. The ttl includes the lock delay. Does nothing if the guard
+    /// uses markers, because the markers say how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         if !self.uses_markers() {
             self.longest = ttl.max(self.longest);

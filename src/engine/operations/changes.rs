@@ -174,7 +174,7 @@ impl Operations {
         Ok(self.begin(now, ttl, None, kind))
     }
 
-    /// Begins the extensions of kept locks that are due, while there is room.
+    /// Begins the extensions of kept locks that are due, up to the limit on open extensions.
     pub(in crate::engine) fn extend_kept(&mut self, now: Instant) {
         while let Some((claim, ttl)) = {
             let parts = &mut self.parts;
