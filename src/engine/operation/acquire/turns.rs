@@ -83,8 +83,7 @@ impl Acquire {
         }
     }
 
-    /// Waits until this engine has released its locks and earlier contenders have ended. The operation waits for no
-    /// longer than its tries could have taken.
+    /// Waits until this engine has released its locks and the operation is the contender.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
@@ -145,7 +144,7 @@ impl Acquire {
 
     // ----- the end of the wait ----------------------------------------------------------------
 
-    /// Returns the end of the wait for a turn: the operation waits for no longer than its tries could have taken.
+    /// Returns when the wait for a turn ends: all allowed tries would be over by then.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)

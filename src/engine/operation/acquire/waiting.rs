@@ -16,8 +16,8 @@ use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
-/// trips. The attempt begins while at least half of the time before the deadline is left, because an attempt that is
-/// cut short reveals less than the previous one.
+/// trips. The attempt begins while at least half of the time before the deadline is left, because an attempt that the
+/// deadline cuts short makes the report less informative.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
@@ -109,7 +109,7 @@ impl Acquire {
     }
 
     /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. Returns [`Instant::MAX`] if too few
-    /// nodes have answered, because in this case each attempt counts as a try.
+    /// nodes have answered: each attempt then uses up a try, so no time limit is needed.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
