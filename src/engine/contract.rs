@@ -284,8 +284,8 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the lock's validity, as confirmed by the nodes. If the lock has ended earlier since then,
-    /// returns that time.
+    /// Returns the end of the lock's validity, as confirmed by the nodes. If the lock has already ended before that,
+    /// returns the earlier time.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())

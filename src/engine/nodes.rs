@@ -271,7 +271,7 @@ impl Nodes {
         self[node].handshake.has_link() && self.is_present(node)
     }
 
-    /// Returns, for each node, the outcome that a question would have now. The outcome is `Granted` if the node can be
+    /// Returns the outcome that a question to each node would have now. The outcome is `Granted` if the node can be
     /// asked and its answer counts.
     pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
         self.all

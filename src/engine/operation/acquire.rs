@@ -286,8 +286,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if `node` refused the `SET` because of a key of this engine, whose release the engine is
-    /// retrying.
+    /// Returns `true` if `node` refused the `SET` because of a key of this engine that is being released.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();

@@ -324,8 +324,7 @@ pub(super) trait Operate {
         true
     }
 
-    /// Ends the operation, or its attempt, if the outcome of its round is certain. The default waits for every node, as
-    /// most operations do.
+    /// Ends the operation, or its attempt, if the outcome of its round is certain. By default, waits for every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             cx.round.decide(cx.parts);
@@ -383,8 +382,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Handles a change that the operation may wait for. The default asks a node whose handshake is done, as most
-    /// operations do.
+    /// Handles a change that the operation may wait for. By default, asks a node when its handshake is done.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             if self.rests_on_answers() {

@@ -272,7 +272,7 @@ impl Wait {
         }
     }
 
-    /// Returns how long the contender gives way to contenders that have waited longer than `waited`.
+    /// Returns how long a contender that has waited for `waited` gives way to contenders that have waited longer.
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {

@@ -93,7 +93,7 @@ impl Acquire {
         cx.parts.leave_intent(now, place);
     }
 
-    /// Waits until the next attempt or check is due. If the operation's time has passed, ends the operation, perhaps
+    /// Waits until the next attempt or check is due. If the operation's time has passed, ends the operation, even
     /// before its timer fires.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let end = self.rest_end(cx);
