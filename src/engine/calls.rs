@@ -387,10 +387,10 @@ impl Engine {
     // ----- calls of operators ------------------------------------------------------------------
 
     /// Begins to break the lock on `resource`. The inspection `seen` must name the holder of the lock. After the lock
-    /// is broken, no node has the holder's token. The argument `how` decides what happens to the keys. The outcome is
-    /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`],
-    /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, the engine retries the
-    /// release. See `Redlock::break_lock`.
+    /// is broken, no majority of the nodes has the holder's token. The argument `how` decides what happens to the keys.
+    /// The outcome is an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out.
+    /// With [`Breaking::AtOnce`], the outcome is an [`Event::Released`](super::Event::Released). If a node does not
+    /// answer, the engine retries the release. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///

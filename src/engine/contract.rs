@@ -230,9 +230,8 @@ pub enum Output<'a> {
         /// All bytes that are ready to be sent to this node.
         bytes: &'a [u8],
     },
-    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
-    /// end, the server could still run commands that are in transit now, even much later. Report nothing for this
-    /// output.
+    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After a FIN, the
+    /// server could still run commands in transit, even much later. Report nothing for this output.
     Disconnect {
         /// The node to disconnect.
         node: NodeId,
@@ -431,8 +430,8 @@ pub struct NodeStatus {
     /// The shortest of the node's last 32 round trips, each measured from writing a command to reading its answer.
     /// `None` if the node has never answered.
     pub round_trip: Option<Duration>,
-    /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
-    /// node that falls behind grants fewer locks than the other nodes.
+    /// The number of locks that the node has granted to this handle, including grants that came late or belonged to a
+    /// failed attempt. A node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
     /// The latest error in reply to a lock command, if an operator can fix its cause, such as `OOM` or `NOREPLICAS`.
     /// The node still answers questions, so its [`state`](Self::state) stays ready. This field becomes `None` after the
@@ -469,9 +468,8 @@ pub struct NodeStatus {
     /// with [`RestartGuard::Strict`](crate::RestartGuard) do not count the answers of the node, because it may have
     /// forgotten locks. `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
-    /// Whether the node has refused to give this handle a [fencing token](crate::LockOptions::fenced) because it has no
-    /// counter floor, and has reported no floor since then. This field is `false` if the handle has requested no
-    /// fencing token.
+    /// Whether the node has refused a [fencing token](crate::LockOptions::fenced) because it has no counter floor, and
+    /// has not reported a floor since then. This field is `false` if the handle has requested no fencing token.
     pub lacks_floor: bool,
 }
 

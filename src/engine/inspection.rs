@@ -154,8 +154,8 @@ pub enum Found {
         /// The remaining time of the key.
         left: Duration,
     },
-    /// The node has a token that no majority has. The token belongs to an attempt that is in progress or has failed. An
-    /// inspection cannot distinguish an attempt in progress from a failed attempt.
+    /// The node has a token that is not on a majority of the nodes. The token belongs to an attempt that is in progress
+    /// or has failed. An inspection cannot distinguish an attempt in progress from a failed attempt.
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,

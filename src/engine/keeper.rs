@@ -327,8 +327,7 @@ impl Keeper {
         found.map(|(_, key)| ClaimKey(key))
     }
 
-    /// Returns `true` if the lock of `claim` is kept, and its last extension has failed or a reconnected node may lack
-    /// the lock.
+    /// For a kept lock, returns `true` if its last extension has failed or a reconnected node may lack the lock.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
         let has = claim.copies().confirmed.without(self.forgetful);
         let gets_copy = !self.back.without(has).is_empty() && !claim.busy().is_adopted;

@@ -8,7 +8,7 @@
 //!
 //! # Not here
 //!
-//! This file does not know what the bytes mean for operations and claims.
+//! Other files decide what the bytes mean for operations and claims.
 
 mod names;
 pub(super) mod probes;

@@ -1,5 +1,5 @@
-//! Notices for operators about events that no caller waits for: restarts, quarantines, clock steps, debts and losses.
-//! This module exists only with the feature `tracing`.
+//! Notices for operators about events that no caller waits for: restarts, quarantines, clock steps, unconfirmed
+//! releases and losses. This module exists only with the feature `tracing`.
 //!
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
@@ -34,7 +34,7 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node has been stepped this number of times in total.
+    /// The clock of this node was stepped. The number includes all earlier steps.
     ClockStep(NodeId, u32),
     /// This node has the given number of unconfirmed releases.
     Debt(NodeId, usize),

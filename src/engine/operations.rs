@@ -470,7 +470,7 @@ impl Operations {
         }
     }
 
-    /// Stops counting `node` in operations that take or extend a lock.
+    /// Stops counting the answers of `node` in operations that take or extend a lock.
     pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);

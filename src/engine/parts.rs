@@ -49,8 +49,7 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The number of operations that currently ask no node, because they wait for other operations or for their next
-    /// attempt.
+    /// The number of operations that currently wait for other operations or for their next attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
@@ -256,7 +255,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation whose turn has come, but which was not woken yet.
+    /// Returns the next operation to wake because its turn has come.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;

@@ -90,8 +90,8 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The contenders whose turn has come, but which were not woken yet. If a contender must first let other programs
-    /// take the lock, its place is stored too.
+    /// The contenders to wake because their turn has come. If a contender must first let other programs take the lock,
+    /// its place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -338,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes each contender also ask the nodes that send no notifications when it next wakes up.
+    /// When a contender next wakes up, makes it also ask the nodes that send no notifications.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -590,7 +590,7 @@ impl Queues {
     }
 
     /// Puts `operation`, which was refused while the contender of `place` waited, at the front of the queue. The
-    /// operation stays behind operations that were refused in the same way before it.
+    /// operation stays behind operations that were refused earlier for the same reason.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -641,14 +641,14 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if the turn of any contender has come, but the contender was not woken yet.
+    /// Returns `true` if a contender must be woken because its turn has come.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender whose turn has come, but which was not woken yet. If the contender must first let
-    /// other programs take the lock, also returns its place.
+    /// Returns the next contender to wake because its turn has come. If the contender must first let other programs
+    /// take the lock, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()

@@ -29,7 +29,7 @@ use crate::limits::WATCHED_MAX;
 use crate::slab::Key;
 use crate::time::Instant;
 
-/// The delay from a new lock or a new connection to the check that registers the keys. A lock that is released within
+/// The delay between a new lock or connection and the check that registers the keys. A lock that is released within
 /// this delay causes no check.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 

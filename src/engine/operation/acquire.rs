@@ -233,8 +233,8 @@ impl Acquire {
         }
     }
 
-    /// Returns an entry for the resources with a fresh token, which has room for a fencing token if the caller wants
-    /// one.
+    /// Returns an entry for the resources with a fresh token. If the caller wants a fencing token, the token has space
+    /// for it.
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();

@@ -33,7 +33,7 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked although their answers do not count, until their time to answer ends.
+    /// The nodes whose answers do not count but are still awaited.
     uncounted: NodeSet,
     /// The number of attempts, including the current one.
     pub(crate) tries: u32,
@@ -216,7 +216,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation among those that ask no node, because it asks nodes again or ends.
+    /// Stops counting the operation as waiting, because it asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -389,8 +389,8 @@ impl Round {
         self.report_by(now, nodes, Self::said)
     }
 
-    /// Names a reason for each node that was not asked because its connection is being opened again. The reason is the
-    /// failure of the node's last connection, which says more than a missing answer.
+    /// Gives a reason for each node that was not asked because it is reconnecting. The reason is the failure of the
+    /// node's last connection, which says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let cause = self.cause(node).0;

@@ -7,8 +7,8 @@
 //! The copy is a `SET NX` that expires when the other copies expire. A first extension finds that the node does not
 //! have the key. The engine sends the copy when a majority *without* that node has confirmed the token in a later
 //! extension. If the node had the key again for a moment during this extension, the extension sends no copy, because
-//! the node may have lost the key after the extension began. A nil in reply to the copy is not a vote. A node in
-//! quarantine gets a copy too. The copy counts as soon as the quarantine ends.
+//! the node may have lost the key after the extension began. A nil reply to the copy does not count as a vote. A node
+//! in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
 //!
 //! When a majority grants the lock, the engine may not know yet how a node without scripts releases locks, and a `SET`
 //! to another node may still be unsent. In both situations, the node gets its first copy as soon as possible, unless an
@@ -35,8 +35,8 @@ use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
-/// Returns the ttl of a copy that is sent at `now`, for a lock that ends at `end`. The ttl is rounded up, because a
-/// copy that expires before the other copies is useless.
+/// Returns the ttl of a copy that is sent at `now`, for a lock that is valid until `end`. The ttl is rounded up,
+/// because a copy that expires before the other copies is useless.
 pub(super) fn life_of_copy(
     now: Instant,
     end: Instant,

@@ -81,7 +81,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// Wakes the operations if the return of a node completes a majority.
+    /// Wakes the operations if a majority answers again after the return of a node.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {

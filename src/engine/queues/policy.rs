@@ -203,8 +203,8 @@ impl Next {
         }
     }
 
-    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than
-    /// two [`ROW`]s away, a timer with the precision of a tick is enough.
+    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is due in more than
+    /// two [`ROW`]s, a timer with the precision of a tick is enough.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),

@@ -7,8 +7,8 @@
 //! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
 //! attempt fails, and the next attempt begins its search at a random slot.
 //!
-//! Once the permit is held, a node with the token in another slot does not count. The engine releases the wrong slot,
-//! and asks the node for the right slot.
+//! Once the permit is held, a node with the token in another slot does not count towards the majority. The engine
+//! releases the wrong slot, and asks the node for the right slot.
 //!
 //! A node that refuses an attempt reports when the first slot becomes free. Every attempt of a waiting caller also
 //! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of checks,

@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //!
-//! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
+//! * An acquisition sends no requests while this engine holds one of its resources, or while another operation of this
 //!   engine contends for one of them. An acquisition that makes only one attempt does not wait for other contenders.
 //!
 //! # Not here
