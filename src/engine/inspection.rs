@@ -98,8 +98,8 @@ pub struct InspectedNode {
     pub address: Arc<str>,
     /// What the node stores under the name of the resource.
     pub found: Found,
-    /// Whether the answer of the node counts. A node that may have forgotten locks is asked and shown, but never counts
-    /// towards a majority.
+    /// Whether the answer of the node counts. A node that may have forgotten locks is shown, but its answer never
+    /// counts towards a majority.
     pub counts: bool,
     /// The same content as in `found`, but with all tokens. The tokens are never shown.
     pub(super) seen: Seen,

@@ -23,9 +23,9 @@
 //!
 //! # Not here
 //!
-//! A lock that is not kept is extended only when its holder asks. A node that was only silent gets its copies with the
-//! next regular extensions. If each silence caused an extension, a node that repeatedly falls silent would cause a
-//! round of extensions each time.
+//! A lock that is not kept is extended only when its holder requests it. A node that was only silent gets its copies
+//! with the next regular extensions. If each silence caused an extension, a node that repeatedly falls silent would
+//! cause a round of extensions each time.
 
 mod looks;
 

@@ -90,7 +90,7 @@ impl OperatorError {
         }
     }
 
-    /// Returns the resource, if the nodes were asked about one.
+    /// Returns the resource about which the nodes were asked, if any.
     #[must_use]
     pub fn resource(&self) -> Option<&[u8]> {
         if let Self::NotHeld(seen) | Self::NotOurs(seen) = self {

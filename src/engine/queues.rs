@@ -31,25 +31,25 @@
 //!
 //! # Readers
 //!
-//! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks at the same time
-//! as other readers, unless another operation of this engine holds the resource or waits for it. A reader that follows
-//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. Therefore
-//! all readers at the front of a queue ask together with the operation behind them. A contender for the exclusive lock
-//! records an intent on the nodes. When the nodes admit readers despite the intent, the readers behind this contender
-//! ask the nodes too.
+//! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks the nodes at the
+//! same time as other readers, unless another operation of this engine holds the resource or waits for it. A reader
+//! that follows another reader passes its turn on when it asks the nodes. Any other reader passes its turn on when it
+//! gets its lock. Therefore all readers at the front of a queue ask together with the operation behind them. A
+//! contender for the exclusive lock records an intent on the nodes. When the nodes admit readers despite the intent,
+//! the readers behind this contender ask the nodes too.
 //!
 //! # Permits
 //!
-//! Like a reader, an operation that wants a permit asks at the same time as other operations. If this engine or other
-//! clients have all permits, or if this engine asks for all of them, other operations wait in the queue. After a
-//! refusal, the first operation in the queue becomes the contender. This contender wakes when the key changes, and when
-//! this engine releases a permit. When a permit is taken or released, one more operation may ask, unless the place has
-//! a contender.
+//! Like a reader, an operation that wants a permit asks the nodes at the same time as other operations. If this engine
+//! or other clients have all permits, or if this engine asks for all of them, other operations wait in the queue. After
+//! a refusal, the first operation in the queue becomes the contender. This contender wakes when the key changes, and
+//! when this engine releases a permit. When a permit is taken or released, one more operation may ask the nodes, unless
+//! the place has a contender.
 //!
 //! # Not here
 //!
-//! The file `policy.rs` decides when a contender asks again. Operations that make only one attempt do not wait, but ask
-//! at the same time as the contender.
+//! The file `policy.rs` decides when a contender asks the nodes again. Operations that make only one attempt do not
+//! wait, but ask the nodes at the same time as the contender.
 
 mod alone;
 mod belief;
@@ -113,8 +113,8 @@ pub(super) struct Place {
     hash: u64,
     /// The claim of the lock that this engine holds.
     holder: Option<ClaimKey>,
-    /// The first operation that wants the lock. The contender asks the nodes while there is no holder. If an operation
-    /// that asked at the same time was faster, the place has both a holder and a contender.
+    /// The first operation that wants the lock. The contender asks the nodes while there is no holder. If another
+    /// operation was faster, the place has both a holder and a contender.
     contender: Option<OperationKey>,
     line: Line,
     /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
@@ -495,9 +495,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Passes the turn of `operation` on to the next operation. The operation has got its shared lock, or asks at the
-    /// same time as others. If `operation` wants a permit, the next operation gets the turn only if an operation before
-    /// it was granted its lock.
+    /// Passes the turn of `operation` on to the next operation. The operation has got its shared lock, or asks the
+    /// nodes at the same time as others. If `operation` wants a permit, the next operation gets the turn only if an
+    /// operation before it was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -522,8 +522,8 @@ impl Queues {
         }
     }
 
-    /// Makes `operation` the contender of `key` if it may ask for one of the `permits` now. The operation may ask if no
-    /// other operation waits, and if this engine holds or requests fewer permits than there are.
+    /// Makes `operation` the contender of `key` if it may ask for one of the `permits` now. The operation may do so if
+    /// no other operation waits, and if this engine holds or requests fewer permits than there are.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -540,7 +540,7 @@ impl Queues {
     }
 
     /// Records that `operation` has taken a permit. If no attempt of the operation was refused, other operations may
-    /// ask at the same time as the next operation.
+    /// ask the nodes at the same time as the next operation.
     #[cold]
     pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -556,7 +556,7 @@ impl Queues {
     }
 
     /// Returns the number of permits at `place` if this engine has or asks for all permits. The count leaves out an
-    /// operation that has neither asked nor joined the queue.
+    /// operation that has neither asked the nodes nor joined the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
@@ -568,7 +568,7 @@ impl Queues {
         self.places.get(place.0).map_or(0, |at| at.given_back)
     }
 
-    /// Returns `true` if a reader passes its turn on when it asks, and not only when it gets its lock.
+    /// Returns `true` if a reader passes its turn on when it asks the nodes, and not only when it gets its lock.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }

@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of the probes, which was set because no majority answered. `asked` says whether an operation
+    /// Handles the timer of the probes, which was set because no majority answered. `asked` is `true` if an operation
     /// is open.
     pub(in crate::engine) fn lines_due(
         &mut self,

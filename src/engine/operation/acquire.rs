@@ -424,8 +424,8 @@ impl Acquire {
 
 impl Operate for Acquire {
     /// Begins the first attempt immediately if it is the operation's turn. An operation that makes only one attempt
-    /// does not wait for its turn, and may ask at the same time as other operations. If this engine holds a lock on one
-    /// of the resources, an operation with one attempt is refused immediately.
+    /// does not wait for its turn, and may ask the nodes at the same time as other operations. If this engine holds a
+    /// lock on one of the resources, an operation with one attempt is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);

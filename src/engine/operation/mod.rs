@@ -431,7 +431,7 @@ pub(super) enum Change {
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
-    /// It is the operation's turn to ask.
+    /// It is the operation's turn to ask the nodes.
     Turn,
     /// The caller's deadline has passed, so there is no time for another attempt.
     OutOfTime,

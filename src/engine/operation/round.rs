@@ -313,7 +313,7 @@ impl Round {
         room
     }
 
-    /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
+    /// Returns `true` if the question that waited for the handshake of `node` should be sent now.
     ///
     /// If an operation makes several attempts while the question waits, the question is queued once for each attempt. A
     /// node that does not vote is not asked after its handshake, because no operation waits for its answer.

@@ -48,7 +48,7 @@ impl Operations {
         self.stir(now, contender);
     }
 
-    /// Wakes all operations, because a node can be asked again, or cannot be asked for some time.
+    /// Wakes all operations, because a node has become usable again, or is unusable for some time.
     pub(in crate::engine) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
         self.each(now, |operation, cx| operation.heard(Change::Stirred, cx));

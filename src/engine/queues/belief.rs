@@ -218,8 +218,8 @@ impl Belief {
 
     /// Records that `node` has reported a change of the key. The node is free from `now` on, unless the change may only
     /// mean that a holder has joined or left a sorted set. The key may also have changed on nodes that push nothing, so
-    /// the contender must ask these nodes. A reader asks after `rest` at the latest, because the nodes may admit
-    /// readers by then.
+    /// the contender must ask these nodes. A reader asks the nodes after `rest` at the latest, because the nodes may
+    /// admit readers by then.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
         let latest = match self.wants == Wants::Reader {
             true => now.saturating_add(rest),

@@ -1,5 +1,5 @@
-//! Decides when a refused contender asks again, and when an engine lets other programs take a lock first. Only
-//! `acquire::waiting` chooses the random delay, because the delay depends on the remaining tries and time.
+//! Decides when a refused contender asks the nodes again, and when an engine lets other programs take a lock first.
+//! Only `acquire::waiting` chooses the random delay, because the delay depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -15,11 +15,11 @@
 //! check of this kind is a *look*. If another client holds the lock for long, or several clients hold it in succession,
 //! the contender also asks who holds it.
 //!
-//! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
-//! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
-//! blocks readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent
-//! blocks new readers, and each check renews it. A contender with an intent checks the nodes when the set of readers
-//! has changed, and asks for the lock when the set is gone.
+//! A reader asks for the lock as soon as it may be free. If other readers hold the lock, the reader asks for it after
+//! the random delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the
+//! holder blocks readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The
+//! intent blocks new readers, and each check renews it. A contender with an intent checks the nodes when the set of
+//! readers has changed, and asks for the lock when the set is gone.
 //!
 //! A contender that wants a permit makes attempts instead of checks. The answers to a refused attempt show when the
 //! first slot becomes free. The attempt also registers the key for notifications.
@@ -93,7 +93,7 @@ const LEFT_TO_OTHERS: u32 = 8;
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender waits for the random delay before
-/// it asks again. Each node may have a free slot, but no majority has the same free slot.
+/// the next attempt. Each node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
 /// The maximum length of a [`Row`] of locks if the engine has recently competed with other clients. In a measurement

@@ -375,7 +375,7 @@ impl Acquire {
     // ----- after the votes -------------------------------------------------------------------
 
     /// Returns the number of permits, if all permits are taken. Either the nodes have reported that no permit is free,
-    /// or this engine has taken all permits and the operation never asked.
+    /// or this engine has taken all permits and the operation has sent nothing.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -407,7 +407,7 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered no key.
-    /// In this case, the contender asks again immediately, unless the votes of the attempt were split.
+    /// In this case, the contender makes another attempt immediately, unless the votes of the attempt were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {

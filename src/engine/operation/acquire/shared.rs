@@ -34,8 +34,8 @@ pub(super) struct Reading {
     asks_at: Instant,
     /// The record of this reader in the queue, if it was refused while a contender waited.
     again: Option<WaiterKey>,
-    /// The slots of a permit, or `None` for a shared lock. Like a reader, an operation that wants a permit asks at the
-    /// same time as others.
+    /// The slots of a permit, or `None` for a shared lock. Like a reader, an operation that wants a permit asks the
+    /// nodes at the same time as others.
     pub(super) slots: Option<Slots>,
 }
 
@@ -89,7 +89,7 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes the operation the contender at its place, if the operation may ask now. Other operations may ask at the
+    /// Makes the operation the contender at its place, if it may ask the nodes now. Other operations may do so at the
     /// same time.
     #[cold]
     pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
@@ -109,8 +109,8 @@ impl Acquire {
         }
     }
 
-    /// Lets other operations ask at the same time, because this operation has asked the nodes. If a contender still
-    /// waits, makes it ask again, because the write has ended its registrations on the nodes.
+    /// Lets other operations ask the nodes, because this operation has done so. If a contender still waits, makes it
+    /// ask again, because the write has ended its registrations on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
@@ -134,8 +134,8 @@ impl Acquire {
         }
     }
 
-    /// Returns the time at which the reader asks again. The reader asks when a majority of the nodes may admit readers
-    /// again. If no majority has reported an intent, the reader asks at the end of the random `delay`.
+    /// Returns the time of the reader's next attempt: when a majority of the nodes may admit readers again, or, if no
+    /// majority has reported an intent, at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -170,7 +170,7 @@ impl Acquire {
 
     /// Puts the refused operation at the front of the queue, if another operation waits at the same place or this
     /// engine holds the lock. Returns `true` if the operation was put into the queue. From `at` on, a reader may ask
-    /// again at the same time as other operations.
+    /// the nodes again at the same time as other operations.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {

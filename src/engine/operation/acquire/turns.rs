@@ -2,8 +2,8 @@
 //!
 //! Between two attempts, an acquisition of several resources waits at only one place: at the resource that most nodes
 //! have reported as taken. At this resource, the acquisition does what every contender does: it asks whether the lock
-//! is free, learns of changes, and decides when to ask again ([`waiting`](super::waiting)). Meanwhile, the acquisition
-//! stays the contender of its other resources.
+//! is free, learns of changes, and decides when to make another attempt ([`waiting`](super::waiting)). Meanwhile, the
+//! acquisition stays the contender of its other resources.
 //!
 //! # Guarantees
 //!
@@ -150,7 +150,7 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is enough time to give way to others for a while and then ask again.
+    /// Returns `true` if there is enough time to give way to others for a while before the next attempt.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);

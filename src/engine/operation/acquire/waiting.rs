@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The [policy](crate::engine::queues::Wait) decides when a refused contender asks again.
+//! The [policy](crate::engine::queues::Wait) decides when a refused contender asks the nodes again.
 
 use core::time::Duration;
 
@@ -165,7 +165,7 @@ impl Acquire {
     /// turn.
     ///
     /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
-    /// now. An acquisition that has not asked before continues, because the fault that stopped other calls may no
+    /// now. An acquisition that has sent nothing yet continues, because the fault that stopped other calls may no
     /// longer exist.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {

@@ -2,7 +2,8 @@
 //! knows. Each check asks every node for its state, and asks the node to report the next change of the key. If the
 //! state has not changed, the operation waits without asking nodes. The operation asks again when a node reports a
 //! change, connects or disconnects, when this engine writes to the key, and when a key expires or a quarantine ends. If
-//! a node sends no notifications, or is connected but has not shown its state, the operation asks from time to time.
+//! a node sends no notifications, or is connected but has not shown its state, the operation asks the nodes from time
+//! to time.
 //!
 //! # Guarantees
 //!
@@ -105,7 +106,7 @@ impl Watch {
 }
 
 impl Inspect {
-    /// Registers the watch before the nodes are asked. Returns `false` if the watch asks later because a node has many
+    /// Registers the watch before the nodes are asked. Returns `false` if the check comes later because a node has many
     /// commands to answer. One change may wake thousands of watches, which must not delay locks.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
