@@ -107,8 +107,8 @@ impl Engine {
     }
 
     /// Begins to extend `lock` for at least `ttl` from now on. The outcome is
-    /// an [`Event::Extended`](super::Event::Extended). The new end takes effect as soon as a majority has agreed. The
-    /// lock ends as soon as a majority has lost it.
+    /// an [`Event::Extended`](super::Event::Extended). The new validity takes effect as soon as a majority has agreed.
+    /// The lock ends as soon as a majority has lost it.
     ///
     /// # Errors
     ///
@@ -161,16 +161,16 @@ impl Engine {
     }
 
     /// Begins to ask the nodes how much longer a majority keeps `lock`. The outcome is
-    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end takes effect as soon as a majority has answered.
-    /// The lock ends as soon as a majority has lost it.
+    /// an [`Event::Confirmed`](super::Event::Confirmed). The new validity takes effect as soon as a majority has
+    /// answered. The lock ends as soon as a majority has lost it.
     ///
-    /// The new end may be earlier than the known end. The new end is at most `now` plus the longest ttl that this
-    /// engine knows. Even if the keys were made permanent, the lock must be confirmed again before the new end.
+    /// The new validity may be shorter than the known validity. It is never longer than the longest ttl that this
+    /// engine knows, even if the keys have no expiry.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] without sending anything. A lock with an unknown
-    /// end ([`Instant::ZERO`]) does not count as expired.
+    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] without sending anything. A lock whose validity
+    /// is unknown ([`Instant::ZERO`]) does not count as expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
         let kind = Kind::Held(LockQuestion::confirm(now, lock, &mut work.parts)?);
@@ -181,12 +181,12 @@ impl Engine {
         Ok(work.begin(now, lock.ttl(), None, kind))
     }
 
-    /// Begins to turn the exclusive `lock` into a shared lock, without a gap and with the same end. From this call on,
-    /// `lock` is a shared lock, whatever the outcome is. The outcome is
-    /// an [`Event::Confirmed`](super::Event::Confirmed): a majority keeps the shared lock until the end that the event
+    /// Begins to downgrade the exclusive `lock` to a shared lock that expires at the same time. The lock is held
+    /// throughout. From this call on, `lock` is a shared lock, whatever the outcome is. The outcome is
+    /// an [`Event::Confirmed`](super::Event::Confirmed): a majority keeps the shared lock until the time that the event
     /// reports.
     ///
-    /// If too few nodes answer, the shared lock is still valid until its end. A majority keeps either the exclusive
+    /// If too few nodes answer, the shared lock stays valid until it expires. A majority keeps either the exclusive
     /// lock or the shared lock, and both block exclusive locks. Nodes that keep the exclusive lock may still refuse
     /// readers. The next extension, confirmation or downgrade makes the lock shared on these nodes too.
     ///
@@ -277,7 +277,7 @@ impl Engine {
     }
 
     /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, the
-    /// release remains a debt on this node.
+    /// engine retries the release.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let work = &mut self.work;
@@ -358,9 +358,9 @@ impl Engine {
     /// Adopts a lock of another engine or process. From now on, this engine reports the end of the lock's validity.
     /// When the lock is released, the engine sends the release to all nodes. The validity of the lock does not change.
     ///
-    /// If the lock's end was measured by another clock, this engine does not know the end ([`Instant::ZERO`]). A lock
-    /// with an unknown end is not valid, but [`confirm`](Engine::confirm) may find its end. Until `confirm` has found
-    /// the end, the engine assumes that the lock ends when its keys must have expired.
+    /// If the lock's validity was measured by another clock, this engine does not know when it ends
+    /// ([`Instant::ZERO`]). The lock is not valid until [`confirm`](Engine::confirm) succeeds. Before that, the engine
+    /// assumes that the lock ends when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
@@ -387,10 +387,10 @@ impl Engine {
     // ----- calls for operators -----------------------------------------------------------------
 
     /// Begins to break the lock on `resource`. The inspection `seen` must name the holder of the lock. After the lock
-    /// is broken, no node has the holder's token. The argument `how` decides what happens to the keys. The outcome is
-    /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`]
-    /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, the release remains a
-    /// debt on this node. See `Redlock::break_lock`.
+    /// is broken, no majority of the nodes has the holder's token. The argument `how` decides what happens to the keys.
+    /// The outcome is an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out.
+    /// With [`Breaking::AtOnce`], the outcome is an [`Event::Released`](super::Event::Released). If a node does not
+    /// answer, the engine retries the release. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
@@ -526,8 +526,8 @@ impl Engine {
     /// Begins to count the fencing-token counters on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply to scans, because each scan blocks an operator, so only a few scans
-    /// are ever open.
+    /// The limit on open operations does not apply to scans. An operator waits for each scan, so only a few scans are
+    /// open at the same time.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")

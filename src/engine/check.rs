@@ -47,7 +47,7 @@ pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcom
     outcomes.filter(may_recover).count() < quorum_of(nodes)
 }
 
-/// Returns the outcome that a question to a node in this state would have.
+/// Returns the outcome of a question to a node in this state.
 pub(super) fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
     match state {
         NodeState::Ready => NodeOutcome::Granted,

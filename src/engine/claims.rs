@@ -1,9 +1,9 @@
 //! The claims: the keys that each token may have left on the nodes, with their timers and releases.
 //!
 //! The engine sends a release to every node that may have the token. The release follows the `SET` on the same
-//! connection. If no connection is up, or the connection has no room, the release becomes a debt. As soon as a
-//! connection has room, the engine sends the debt before anything else. An answer from the node ends the debt. Without
-//! an answer, a debt ends only when the engine knows that the key has expired.
+//! connection. If the release cannot be sent now, or if its answer is lost, the release becomes a *debt*. The engine
+//! then retries the release, before it sends any other command, until the node answers or the key has certainly
+//! expired.
 //!
 //! # Not here
 //!
@@ -91,7 +91,7 @@ impl Claims {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
     }
 
-    /// Returns `true` if the engine has room for another claim.
+    /// Returns `true` if the number of claims is below its limit.
     pub(super) fn has_room(&self) -> bool {
         !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }

@@ -32,7 +32,7 @@ impl RoundId {
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(OperationKey::NONE);
 
-    /// Returns a small number that no other open operation has, which callers can use as an index.
+    /// Returns a small index that is unique among the open operations.
     #[must_use]
     pub fn index(self) -> usize {
         let (waits, place) = self.place();
@@ -230,9 +230,8 @@ pub enum Output<'a> {
         /// All bytes that are ready to be sent to this node.
         bytes: &'a [u8],
     },
-    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
-    /// end, the server could still run commands that are in transit now, even much later. Report nothing for this
-    /// output.
+    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After a FIN, the
+    /// server could still run commands in transit, even much later. Report nothing for this output.
     Disconnect {
         /// The node to disconnect.
         node: NodeId,
@@ -270,8 +269,8 @@ pub struct Extension {
 
 impl Extension {
     /// Records in `lock` which nodes have agreed, and counts the extension if the number of extensions is limited. The
-    /// extended lock already has its new end. If `lock` is a copy that was read from bytes, this call sets its end too.
-    /// If the extension is for another lock, returns `false` and changes nothing.
+    /// extended lock already has its new validity. If `lock` is a copy that was read from bytes, this call also sets
+    /// the validity of the copy. If the extension is for another lock, returns `false` and changes nothing.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
@@ -284,7 +283,8 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the confirmed validity, or an earlier end that became known later.
+    /// Returns the end of the lock's validity, as confirmed by the nodes. If the lock has already ended before that,
+    /// returns the earlier time.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())
@@ -402,9 +402,9 @@ pub enum Cause {
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A kept lock is due for an extension or a check, or has become at risk.
+    /// A kept lock is due for an extension or a check, or is at risk.
     Extension,
-    /// A debt is due to be sent again, or its key has expired.
+    /// A release must be sent again, or its key has expired.
     Debt,
     /// A repair of a node's counter floor may now be possible.
     Repair,
@@ -430,8 +430,8 @@ pub struct NodeStatus {
     /// The shortest of the node's last 32 round trips, each measured from writing a command to reading its answer.
     /// `None` if the node has never answered.
     pub round_trip: Option<Duration>,
-    /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
-    /// node that falls behind grants fewer locks than the other nodes.
+    /// The number of locks that the node has granted to this handle, including grants that came late or belonged to a
+    /// failed attempt. A node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
     /// The latest error in reply to a lock command, if an operator can fix its cause, such as `OOM` or `NOREPLICAS`.
     /// The node still answers questions, so its [`state`](Self::state) stays ready. This field becomes `None` after the
@@ -439,7 +439,7 @@ pub struct NodeStatus {
     pub refused: Option<ServerError>,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
-    /// The number of releases that wait for a connection, for room on it, or for another try.
+    /// The number of releases that the engine still has to send or to retry.
     pub debts: usize,
     /// The number of times this handle has seen the node's wall clock step by more than the allowed drift. Keys expire
     /// by the server's wall clock, so a lock may have ended early on this node.
@@ -468,9 +468,8 @@ pub struct NodeStatus {
     /// with [`RestartGuard::Strict`](crate::RestartGuard) do not count the answers of the node, because it may have
     /// forgotten locks. `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
-    /// Whether the node has refused to give this handle a [fencing token](crate::LockOptions::fenced) because it has no
-    /// counter floor, and has reported no floor since then. This field is `false` if the handle has requested no
-    /// fencing token.
+    /// Whether the node has refused a [fencing token](crate::LockOptions::fenced) because it has no counter floor, and
+    /// has not reported a floor since then. This field is `false` if the handle has requested no fencing token.
     pub lacks_floor: bool,
 }
 
@@ -516,13 +515,13 @@ impl fmt::Display for NodeStatus {
 pub struct Load {
     /// The number of operations with a waiting caller.
     pub rounds: usize,
-    /// The number of tokens that may have a copy on some node: held locks, attempts, and unconfirmed releases.
+    /// The number of tokens that may still be on a node: held locks, attempts, and unconfirmed releases.
     pub claims: usize,
     /// The number of commands that the nodes have not answered.
     pub in_flight: usize,
     /// The number of bytes that the operating system has not accepted yet.
     pub unsent: usize,
-    /// The number of releases that wait for a connection, for room on it, or for another try.
+    /// The number of releases that the engine still has to send or to retry.
     pub debts: usize,
     /// The number of broken invariants that this process has found. The number of broken invariants should always be 0.
     /// Each broken invariant is a bug in this library. Please report any broken invariant.

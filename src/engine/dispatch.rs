@@ -205,8 +205,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Handles an answer of `node` that shows whether a way to release locks works. Also wakes operations that wait for
-    /// a node which could not be asked before.
+    /// Handles an answer that shows whether `node` supports a way to release locks. Also wakes operations that wait for
+    /// a node that could not be asked before.
     #[cold]
     #[inline(never)]
     fn heard_way(
@@ -425,7 +425,7 @@ impl Engine {
     }
 }
 
-/// Sends all debts, then the rest of the handshake, to a server that has accepted the connection.
+/// Sends all overdue releases, then the rest of the handshake, to a server that has accepted the connection.
 #[cold]
 #[inline(never)]
 fn admitted(now: Instant, node: NodeId, parts: &mut Parts) {

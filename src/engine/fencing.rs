@@ -51,7 +51,7 @@ pub(super) struct Fencing {
     timer: Option<TimerKey>,
 }
 
-/// The state of a node whose counter floor is in repair.
+/// The repair of a node's counter floor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
     /// The nonce of the repair.
@@ -102,8 +102,8 @@ impl Fencing {
         self.has_floor(node);
     }
 
-    /// Records that `node` reported at `now` that its floor is in repair under `nonce`. If the nonce has changed, the
-    /// node has lost its data again.
+    /// Records that `node` reported at `now` a repair of its floor, marked with this `nonce`. If the nonce has changed,
+    /// the node has lost its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
         let known = self.losses.entry(node).or_default();
         if known.is_none_or(|loss| loss.nonce != nonce) {
@@ -119,7 +119,7 @@ impl Fencing {
         }
     }
 
-    /// Returns the nodes whose floor is in repair.
+    /// Returns the nodes whose floor is being repaired.
     pub(super) fn losses(&self) -> impl Iterator<Item = (NodeId, Loss)> {
         let losses = self.losses.iter();
         losses.filter_map(|(node, loss)| Some((*node, (*loss)?)))
@@ -199,7 +199,7 @@ impl Fencing {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// Records that the check of the floors has ended, or could not begin because there was no room.
+    /// Records that the check of the floors has ended, or could not begin because too many operations were open.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {

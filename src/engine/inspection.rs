@@ -90,16 +90,16 @@ impl Holder {
     }
 }
 
-/// What one node has under the name of the resource.
+/// What one node stores under the name of the resource.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct InspectedNode {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// What the node has under the name of the resource.
+    /// What the node stores under the name of the resource.
     pub found: Found,
-    /// Whether the answer of the node counts. A node that may have forgotten locks is asked and shown, but never counts
-    /// towards a majority.
+    /// Whether the answer of the node counts. A node that may have forgotten locks is shown, but its answer never
+    /// counts towards a majority.
     pub counts: bool,
     /// The same content as in `found`, but with all tokens. The tokens are never shown.
     pub(super) seen: Seen,
@@ -107,7 +107,7 @@ pub struct InspectedNode {
     pub(super) since: Instant,
 }
 
-/// What a node has under the name of the resource, according to its answer.
+/// What a node stores under the name of the resource, according to its answer.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// The node has not answered yet.
@@ -142,7 +142,7 @@ impl Seen {
     }
 }
 
-/// What a node has under the name of a resource. `left` is the remaining time of the key when the node answered,
+/// What a node stores under the name of a resource. `left` is the remaining time of the key when the node answered,
 /// or [`Duration::MAX`] if the key has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
@@ -154,8 +154,8 @@ pub enum Found {
         /// The remaining time of the key.
         left: Duration,
     },
-    /// The node has a token that no majority has. The token belongs to an attempt that is in progress or has failed. An
-    /// inspection cannot distinguish an attempt in progress from a failed attempt.
+    /// The node has a token that is not on a majority of the nodes. The token belongs to an attempt that is in progress
+    /// or has failed. An inspection cannot distinguish an attempt in progress from a failed attempt.
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
@@ -164,8 +164,8 @@ pub enum Found {
         /// The remaining time of the key.
         left: Duration,
     },
-    /// The node has holders of shared locks or permits. The method [`Inspection::holders`] returns the holders that a
-    /// majority has.
+    /// The node has holders of shared locks or permits. The method [`Inspection::holders`] returns the holders whose
+    /// tokens are on a majority of the nodes.
     Several {
         /// The number of holders, counted up to 512.
         holders: usize,
@@ -178,12 +178,13 @@ pub enum Found {
     Unknown(NodeOutcome),
 }
 
-/// Two measured ends of a key count as equal if they differ by less than this duration, because some answers take
+/// Two measured expiries of a key count as equal if they differ by less than this duration, because some answers take
 /// longer than others.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
-    /// Returns `true` if the node has the same content in `other`, with about the same end.
+    /// Returns `true` if `self` and `other`, two inspections of one node, found the same content with about the same
+    /// expiry.
     pub(super) fn is_as_in(&self, other: &Self) -> bool {
         let end = |node: &Self, left| node.since.saturating_add(left);
         let same = |(one, there): (&Member, &Member)| {
@@ -226,8 +227,8 @@ impl Inspection {
         holder.filter(|holder| holder.kind == HolderKind::Exclusive)
     }
 
-    /// Returns all holders that a majority of the nodes has: the single holder of the lock, the holders of shared
-    /// locks, or the holders of permits in the order of their slots. Each node names at most 512 holders:
+    /// Returns all holders whose tokens are on a majority of the nodes: the single holder of the lock, the holders of
+    /// shared locks, or the holders of permits in the order of their slots. Each node names at most 512 holders:
     /// see [`has_more`](Self::has_more).
     #[must_use]
     pub const fn holders(&self) -> &[Holder] {
@@ -245,7 +246,7 @@ impl Inspection {
     /// Returns `true` if both inspections name the same holder, which means that a majority has the same token. This
     /// comparison distinguishes an extension from a new holder, even without owner texts. A lock that was handed over
     /// to another handle or process keeps its token. A lock that is released and taken again has a new token, even if
-    /// the same client takes it. This call asks no node.
+    /// the same client takes it. The comparison sends nothing to the nodes.
     ///
     /// ```no_run
     /// # use std::time::Duration;

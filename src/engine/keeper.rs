@@ -23,9 +23,9 @@
 //!
 //! # Not here
 //!
-//! A lock that is not kept is extended only when its holder asks. A node that was only silent gets its copies with the
-//! next regular extensions. If each silence caused an extension, a node that repeatedly falls silent would cause a
-//! round of extensions each time.
+//! A lock that is not kept is extended only when its holder requests it. A node that was only silent gets its copies
+//! with the next regular extensions. If each silence caused an extension, a node that repeatedly falls silent would
+//! cause a round of extensions each time.
 
 mod looks;
 
@@ -242,7 +242,7 @@ impl Keeper {
         self.queue.is_empty() && self.back.is_empty()
     }
 
-    /// Returns the next lock to extend and its ttl, if there is room for another extension.
+    /// Returns the next lock to extend and its ttl, unless the limit on open extensions is reached.
     pub(super) fn next(
         &mut self,
         now: Instant,
@@ -327,8 +327,7 @@ impl Keeper {
         found.map(|(_, key)| ClaimKey(key))
     }
 
-    /// Returns `true` if the lock of `claim` is kept, and its last extension has failed or a reconnected node may lack
-    /// the lock.
+    /// For a kept lock, returns `true` if its last extension has failed or a reconnected node may lack the lock.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
         let has = claim.copies().confirmed.without(self.forgetful);
         let gets_copy = !self.back.without(has).is_empty() && !claim.busy().is_adopted;
@@ -350,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Checks the locks whose keys have changed, as soon as the pace of each lock permits.
+    /// Checks each lock whose keys have changed, now or when its next check is due.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Lets the claims handle each answer before the operation that asked handles it.
+//! Lets the claims handle each answer before the operation handles it.
 //!
 //! # Not here
 //!
@@ -16,8 +16,8 @@ use super::operation::top_up::copy_late;
 use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
-/// Handles the `answer` of `node`. The claims learn from the answer even if the operation that asked has ended. Returns
-/// the operation that waits for the answer, if any.
+/// Handles the `answer` of `node`. The claims learn from the answer even if the operation has ended. Returns the
+/// operation that waits for the answer, if any.
 #[inline(always)]
 pub(super) fn learn(
     now: Instant,
@@ -95,7 +95,7 @@ fn learn_of_way(
 
 /// Sends `node` a copy of the lock of `key`, if a caller holds the lock. The node has shown how it releases locks, but
 /// the attempt has already ended. If an extension has already found that the node does not have the lock, the next
-/// extension sends the copy as usual.
+/// extension sends the copy instead.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
@@ -138,7 +138,8 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
 
 /// Learns from the `reply` of `node`, which names the token in the key of `place`, or says that the key is a sorted
 /// set. If a reader or the holder of a permit is alone in the set, its token is treated as the token in the key. If the
-/// key is a set, a waiting reader may ask again soon, and a waiter for the exclusive lock must block new readers.
+/// key is a set, a waiting reader may ask the nodes again soon, and a waiter for the exclusive lock must block new
+/// readers.
 #[cold]
 #[inline(never)]
 fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {

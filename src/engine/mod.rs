@@ -46,7 +46,7 @@
 //! # Guarantees
 //!
 //! * No bytes, in any order and at any time, can cause a panic or let memory grow without bound.
-//! * Each lock that the engine grants has a majority of the configured nodes, and is still valid.
+//! * When the engine grants a lock, a majority of the configured nodes has it, and the lock is still valid.
 //! * The engine releases everything that an ended attempt may have left on a node. The release follows the `SET` on the
 //!   same connection, or uses a later connection. The engine retries the release until the node confirms it or the key
 //!   has expired.
@@ -54,7 +54,7 @@
 //!
 //! # Not here
 //!
-//! Sockets, clocks, threads and wakers belong to a driver, such as `Driver`.
+//! A driver, such as `Driver`, provides sockets, clocks, threads and wakers.
 
 mod alarm;
 pub(crate) mod breaking;
@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// Returns the counts and times since the engine was created, and the current numbers of locks, waiting operations
-    /// and debts. This call takes some microseconds and allocates memory, but does no I/O.
+    /// and unconfirmed releases. This call takes some microseconds and allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());
@@ -216,8 +216,7 @@ impl Engine {
         stats
     }
 
-    /// Returns the number of operations that currently ask no node, because they wait for other operations or for their
-    /// next attempt.
+    /// Returns the number of operations that currently wait for other operations or for their next attempt.
     pub(crate) fn resting(&self) -> usize {
         self.work.parts.resting + self.work.parts.queues.waiters.waiting()
     }
@@ -279,7 +278,7 @@ impl Engine {
     /// call changes nothing and is allowed at any time. [`Instant::ZERO`] means immediately.
     ///
     /// The engine notices a silent node when it receives an [`Input::Tick`]. A driver passes in a tick after it has
-    /// sent something, and before it sleeps until this time.
+    /// sent something, and before it sleeps until the returned time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         if !self.work.parts.news.is_empty() || self.work.parts.nodes.is_anything_due() {

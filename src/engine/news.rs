@@ -14,7 +14,7 @@ pub(super) enum News {
     AtRisk(LockId),
     /// Something that an operation waits for has changed. Callers do not see this event.
     Stirred(OperationKey),
-    /// The engine has room for waiting extensions of kept locks.
+    /// Waiting extensions of kept locks may begin.
     Room,
     /// The counter floors must be checked.
     Floors,

@@ -8,7 +8,7 @@
 //!
 //! # Not here
 //!
-//! This file does not know what the bytes mean for operations and claims.
+//! Other files decide what the bytes mean for operations and claims.
 
 mod names;
 pub(super) mod probes;
@@ -173,8 +173,8 @@ impl Nodes {
         }
     }
 
-    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by the nodes' clocks. After a clock step,
-    /// a time daemon may still be slewing the clock, by up to 83,333 parts per million.
+    /// Returns how long `nodes` keep a key with this `ttl`, as measured by the engine's clock. After a clock step, a
+    /// time daemon may still be slewing the clock, by up to 83,333 parts per million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
@@ -266,12 +266,12 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if `node` has a connection that may be lost.
+    /// Returns `true` if the driver has a connection to `node`, or is opening one.
     pub(super) fn has_link(&self, node: NodeId) -> bool {
         self[node].handshake.has_link() && self.is_present(node)
     }
 
-    /// Returns, for each node, the outcome that a question would have now. The outcome is `Granted` if the node can be
+    /// Returns the outcome that a question to each node would have now. The outcome is `Granted` if the node can be
     /// asked and its answer counts.
     pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
         self.all
@@ -392,8 +392,8 @@ impl Nodes {
     }
 
     /// Sets the silence timer of `node` if the node has commands to answer. An answer does not cancel the timer, so
-    /// that steady traffic does not touch the timer wheel. When the timer fires, the engine checks for silence again. A
-    /// timer from an earlier silence is set again only if it would fire too late.
+    /// that steady traffic does not touch the timer wheel. When the timer fires, the engine checks for silence again.
+    /// If the timer is already set, it is changed only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {
@@ -454,12 +454,12 @@ impl Nodes {
             || self.turns.is_any(&self.all)
     }
 
-    /// Returns when waiting renewals must be written even without a turn.
+    /// Returns the time at which waiting renewals are written even if it is not their node's turn.
     pub(super) fn turn_at(&self) -> Option<Instant> {
         self.turns.next_at(&self.all)
     }
 
-    /// Returns the nodes that have no renewals waiting for a turn.
+    /// Returns the nodes without waiting renewals.
     pub(super) fn without_waiting(&self) -> NodeSet {
         let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))

@@ -1,5 +1,5 @@
-//! Notices for operators about events that no caller waits for: restarts, quarantines, clock steps, debts and losses.
-//! This module exists only with the feature `tracing`.
+//! Notices for operators about events that no caller waits for: restarts, quarantines, clock steps, unconfirmed
+//! releases and losses. This module exists only with the feature `tracing`.
 //!
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
@@ -9,8 +9,8 @@
 //! # Guarantees
 //!
 //! * **Bounded**: at most [`NOTICES_MAX`] notices are queued. Later notices are dropped and counted.
-//! * **One per change**: each change causes one notice, however often a driver calls `look`. A growing number of debts
-//!   causes a notice each time the number doubles.
+//! * **One per change**: each change causes one notice, however often a driver calls `look`. A growing number of
+//!   unconfirmed releases causes a notice each time the number doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -34,11 +34,11 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node has been stepped this number of times in total.
+    /// The clock of this node was stepped. The number includes all earlier steps.
     ClockStep(NodeId, u32),
-    /// This node has the given number of debts.
+    /// This node has the given number of unconfirmed releases.
     Debt(NodeId, usize),
-    /// This node no longer has debts.
+    /// This node has no unconfirmed releases any longer.
     DebtPaid(NodeId),
     /// The lock on this resource is lost. For a lock on several resources, this is the first resource.
     Loss {
@@ -82,7 +82,7 @@ struct Told {
     run_id: Option<String>,
     quarantined_until: Option<Instant>,
     clock_steps: u32,
-    /// The number of debts of the node.
+    /// The number of the node's unconfirmed releases.
     owed: usize,
 }
 

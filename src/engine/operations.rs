@@ -61,13 +61,13 @@ impl Operations {
         self.slab.capacity()
     }
 
-    /// Returns `true` if there is no room for another operation.
+    /// Returns `true` if the limit on open operations is reached.
     pub(super) fn is_full(&self) -> bool {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have a
-    /// limit of their own, so that callers that want locks cannot use up the room for holders.
+    /// Returns `true` if the limit for questions about held locks is reached. This limit is higher, so that holders can
+    /// extend their locks while many other callers wait.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -89,7 +89,7 @@ impl Operations {
         places.sum()
     }
 
-    /// Counts the operations that currently ask no node, one by one.
+    /// Returns the number of operations that currently ask no node, counted one by one.
     #[cfg(test)]
     pub(super) fn resting(&self) -> usize {
         let rests =
@@ -345,9 +345,8 @@ impl Operations {
         }
     }
 
-    /// Wakes operations whose turn has come because of what other operations did. For example, an operation may ask as
-    /// soon as the reader in front of it asks. Without this call, an operation's turn would begin only when some other
-    /// operation ends.
+    /// Wakes the operations whose turn has come, without waiting until another operation ends. For example, a reader
+    /// passes its turn on when it asks the nodes.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -445,7 +444,7 @@ impl Operations {
     }
 
     /// Handles an `answer` of `node` that does not count. `outcome` is the reason why the answer does not count.
-    /// `first` says whether the node's answers counted until now.
+    /// `first` says whether the node's earlier answers counted.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,
@@ -471,7 +470,7 @@ impl Operations {
         }
     }
 
-    /// Stops counting `node` in operations that take or extend a lock.
+    /// Stops counting the answers of `node` in operations that take or extend a lock.
     pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);
@@ -486,8 +485,7 @@ impl Operations {
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// Asks again the questions that had to wait for releases in the transaction at `node`, because this transaction
-    /// has progressed.
+    /// Asks `node` the waiting questions again. The commands that must precede them may have been sent by now.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

@@ -24,8 +24,8 @@ pub enum OperatorError {
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// Another program has written the keys, so nothing was changed. If the keys have no expiry ([`Holder::valid_for`]
-    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. If the keys have an expiry, their value is longer
-    /// than any token, and this handle does not know the full value.
+    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. Keys that have an expiry cannot be broken if
+    /// their value is longer than any token, because this handle does not know the full value.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX
@@ -90,7 +90,7 @@ impl OperatorError {
         }
     }
 
-    /// Returns the resource, if the nodes were asked about one.
+    /// Returns the resource about which the nodes were asked, if any.
     #[must_use]
     pub fn resource(&self) -> Option<&[u8]> {
         if let Self::NotHeld(seen) | Self::NotOurs(seen) = self {
@@ -100,7 +100,7 @@ impl OperatorError {
     }
 }
 
-/// Returns the error text for too few answers that count.
+/// Returns the error text of [`OperatorError::NoQuorum`].
 fn not_known(report: &Report) -> Told {
     let rest = format_args!("{}; check the nodes named here", ends_by(report));
     match report.asked() {

@@ -49,8 +49,7 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The number of operations that currently ask no node, because they wait for other operations or for their next
-    /// attempt.
+    /// The number of operations that currently wait for other operations or for their next attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
@@ -108,8 +107,8 @@ impl Parts {
         }
     }
 
-    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Some keys may
-    /// expire later than `entry` says, because of an extension without an answer.
+    /// Creates a claim for a lock that another engine took, or that this engine has forgotten. If an extension was
+    /// never answered, some keys may expire later than `entry` says.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -211,8 +210,7 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or that is on several
-    /// resources.
+    /// Like [`vacate`](Self::vacate), but for a lock that is kept without a place, or that is on several resources.
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
@@ -257,7 +255,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation whose turn has come, but which was not woken yet.
+    /// Returns the next operation to wake because its turn has come.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;
@@ -367,8 +365,8 @@ impl Parts {
     }
 
     /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource checks the
-    /// nodes again, because the nodes do not report the engine's own release, and the release ends registrations.
-    /// Returns the nodes that were asked.
+    /// nodes again: they do not report the engine's own release, but it ends the contender's registrations. Returns the
+    /// nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -379,8 +377,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Records that the check of the counter floors has ended, or could not begin because there was no room. Schedules
-    /// the next check if any floor still needs a repair.
+    /// Records that the check of the counter floors has ended, or could not begin because too many operations were
+    /// open. Schedules the next check if any floor still needs a repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);

@@ -24,32 +24,32 @@
 //!
 //! # Sets
 //!
-//! An operation that wants several resources, called a set, gets all of them or none. A set waits in the queue of each
+//! An operation on several resources, called a *set*, gets all of them or none. A set waits in the queue of each
 //! resource, and enters all queues in one step. Two sets therefore have the same order in every queue that they share,
-//! and cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind
-//! the set wait. The set asks the nodes as soon as it is the contender of all its names.
+//! and cannot wait for each other. When a set reaches the front of a queue, it becomes the contender of that resource.
+//! The set asks the nodes as soon as it is the contender of all its resources.
 //!
 //! # Readers
 //!
-//! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks at the same time
-//! as other readers, unless another operation of this engine holds the resource or waits for it. A reader that follows
-//! another reader passes its turn on when it asks. Any other reader passes its turn on when it gets its lock. Therefore
-//! all readers at the front of a queue ask together with the operation behind them. A contender for the exclusive lock
-//! records an intent on the nodes. While the nodes admit readers in spite of the intent, the readers behind this
-//! contender also ask.
+//! A reader is an operation that wants a shared lock. A reader never becomes the holder. A reader asks the nodes at the
+//! same time as other readers, unless another operation of this engine holds the resource or waits for it. A reader
+//! that follows another reader passes its turn on when it asks the nodes. Any other reader passes its turn on when it
+//! gets its lock. Therefore all readers at the front of a queue ask together with the operation behind them. A
+//! contender for the exclusive lock records an intent on the nodes. When the nodes admit readers despite the intent,
+//! the readers behind this contender ask the nodes too.
 //!
 //! # Permits
 //!
-//! Like a reader, an operation that wants a permit asks at the same time as other operations. If this engine or other
-//! clients have all permits, or if this engine asks for all of them, other operations wait in the queue. After a
-//! refusal, the first operation in the queue becomes the contender. This contender wakes when the key changes, and when
-//! this engine releases a permit. When a permit is taken or released, one more operation may ask, unless the place has
-//! a contender.
+//! Like a reader, an operation that wants a permit asks the nodes at the same time as other operations. If this engine
+//! or other clients have all permits, or if this engine asks for all of them, other operations wait in the queue. After
+//! a refusal, the first operation in the queue becomes the contender. This contender wakes when the key changes, and
+//! when this engine releases a permit. When a permit is taken or released, one more operation may ask the nodes, unless
+//! the place has a contender.
 //!
 //! # Not here
 //!
-//! The file `policy.rs` decides when a contender asks again. Operations that make only one attempt do not wait, but ask
-//! at the same time as the contender.
+//! The file `policy.rs` decides when a contender asks the nodes again. Operations that make only one attempt do not
+//! wait, but ask the nodes at the same time as the contender.
 
 mod alone;
 mod belief;
@@ -90,8 +90,8 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The contenders whose turn has come, but which were not woken yet. If a contender must first let other programs
-    /// take the lock, its place is stored too.
+    /// The contenders to wake because their turn has come. If a contender must first let other programs take the lock,
+    /// its place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -113,8 +113,8 @@ pub(super) struct Place {
     hash: u64,
     /// The claim of the lock that this engine holds.
     holder: Option<ClaimKey>,
-    /// The first operation that wants the lock. The contender asks the nodes while there is no holder. If an operation
-    /// that asked at the same time was faster, the place has both a holder and a contender.
+    /// The first operation that wants the lock. The contender asks the nodes while there is no holder. If another
+    /// operation was faster, the place has both a holder and a contender.
     contender: Option<OperationKey>,
     line: Line,
     /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
@@ -192,7 +192,7 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    /// Returns the contender of `place`, if this contender may ask.
+    /// Returns the contender of `place`, if this engine does not hold the lock.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         self.places.get(place.0)?.asks()
     }
@@ -280,9 +280,9 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// Makes a contender that waits for a change of `name`, and all watches of `name`, ask the nodes again. This engine
-    /// has written to the key on `nodes`, so these nodes will not report the next change. `released` says whether the
-    /// write has removed a token.
+    /// Records that this engine has written to the key of `name` on `nodes`, which ends the registrations there. Makes
+    /// the contender and all watches of `name` ask the nodes again. `released` says whether the write has removed a
+    /// token.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -338,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes each contender also ask the nodes that send no notifications when it next wakes up.
+    /// When a contender next wakes up, makes it also ask the nodes that send no notifications.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -395,8 +395,8 @@ impl Queues {
         })
     }
 
-    /// Makes `operation` the contender of `key` after a refusal, if the place no longer has a contender. Returns
-    /// `false` if the operation must wait for its turn. A contender that was overtaken remains the contender.
+    /// Makes `operation`, whose attempt was refused, the contender of `key` if the place no longer has a contender.
+    /// Returns `false` if the operation must wait for its turn. A contender that was overtaken remains the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -448,8 +448,8 @@ impl Queues {
 
     // ----- locks ------------------------------------------------------------------------------
 
-    /// Records that `operation` has taken the lock of `claim`. The claim replaces the operation among the users of
-    /// `place`. If the operation has overtaken a contender, that contender has the next turn.
+    /// Records that `operation` has taken the lock of `claim`. The claim now counts as a user of `place` instead of the
+    /// operation. If the operation has overtaken a contender, that contender has the next turn.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
             place.contender = place.contender.filter(|other| *other != operation);
@@ -495,9 +495,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Ends the turn of `operation`, which asks at the same time as others or has got its shared lock, and gives the
-    /// turn to the next operation. If `operation` wants a permit, the next operation gets the turn only if an operation
-    /// before it was granted its lock.
+    /// Passes the turn of `operation` on to the next operation. The operation has got its shared lock, or asks the
+    /// nodes at the same time as others. If `operation` wants a permit, the next operation gets the turn only if an
+    /// operation before it was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -522,9 +522,8 @@ impl Queues {
         }
     }
 
-    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. The
-    /// operation may ask if no other operation waits, and if this engine holds or requests fewer permits than there
-    /// are.
+    /// Makes `operation` the contender of `key` if it may ask for one of the `permits` now. The operation may do so if
+    /// no other operation waits, and if this engine holds or requests fewer permits than there are.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -540,8 +539,8 @@ impl Queues {
         may_ask && self.contend(key, operation)
     }
 
-    /// Records that `operation` has taken a permit. If the operation was not refused before, other operations may ask
-    /// at the same time as the next operation.
+    /// Records that `operation` has taken a permit. If no attempt of the operation was refused, other operations may
+    /// ask the nodes at the same time as the next operation.
     #[cold]
     pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -557,7 +556,7 @@ impl Queues {
     }
 
     /// Returns the number of permits at `place` if this engine has or asks for all permits. The count leaves out an
-    /// operation that has neither asked nor joined the queue.
+    /// operation that has neither asked the nodes nor joined the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
@@ -569,7 +568,7 @@ impl Queues {
         self.places.get(place.0).map_or(0, |at| at.given_back)
     }
 
-    /// Returns `true` if a reader passes its turn on when it asks, and not only when it gets its lock.
+    /// Returns `true` if a reader passes its turn on when it asks the nodes, and not only when it gets its lock.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
@@ -591,7 +590,7 @@ impl Queues {
     }
 
     /// Puts `operation`, which was refused while the contender of `place` waited, at the front of the queue. The
-    /// operation stays behind operations that were refused in the same way before it.
+    /// operation stays behind operations that were refused earlier for the same reason.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -642,14 +641,14 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if the turn of any contender has come, but the contender was not woken yet.
+    /// Returns `true` if a contender must be woken because its turn has come.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender whose turn has come, but which was not woken yet. If the contender must first let
-    /// other programs take the lock, also returns its place.
+    /// Returns the next contender to wake because its turn has come. If the contender must first let other programs
+    /// take the lock, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
@@ -696,14 +695,14 @@ impl Place {
         }
     }
 
-    /// Returns `true` if a user that is not in the queue may ask for a permit. `leaving` is the number of users that
-    /// are leaving or do not count.
+    /// Returns `true` if a user that is not in the queue may ask for a permit. `leaving` is the number of users to
+    /// leave out of the count.
     fn has_room(&self, leaving: u32) -> bool {
         let others = self.users - self.line.len() - leaving;
         self.permits == 0 || others < self.permits.into()
     }
 
-    /// Returns the contender, if this contender may ask.
+    /// Returns the contender, if this engine does not hold the lock.
     fn asks(&self) -> Option<OperationKey> {
         self.contender.filter(|_| self.holder.is_none())
     }

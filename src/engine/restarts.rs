@@ -57,16 +57,16 @@ impl Restarts {
         }
     }
 
-    /// Records the longest ttl that a caller has requested, with its lock delay. Does nothing if the guard uses
-    /// markers, because the markers say how long locks may last.
+    /// Records the longest ttl that a caller has requested. The ttl includes the lock delay. Does nothing if the guard
+    /// uses markers, because the markers say how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         if !self.uses_markers() {
             self.longest = ttl.max(self.longest);
         }
     }
 
-    /// Records the shortest ttl that a caller has requested. If `ttl` is the shortest so far, returns the sum of clock
-    /// steps that is allowed from now on.
+    /// Records the shortest ttl that a caller has requested. If `ttl` is the shortest so far, returns by how much a
+    /// clock may step in total from now on.
     #[inline]
     pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
         if self.shortest.is_some_and(|shortest| shortest <= ttl) {

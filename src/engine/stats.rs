@@ -20,8 +20,8 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The counts and times of a handle since it was built, and the current numbers of locks, waiting callers and debts.
-/// Statistics are meant for operators and exporters.
+/// The counts and times of a handle since it was built, and the current numbers of locks, waiting callers and
+/// unconfirmed releases. Statistics are meant for operators and exporters.
 ///
 /// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Each other handle has its
 /// own set of statistics. The statistics contain no names of locks, so their size does not depend on the number of
@@ -54,20 +54,19 @@ pub struct Stats {
     /// The number of locks that ended before they were released, because their validity ended or a majority of the
     /// nodes lost them. Each lost lock was reported to its holder.
     pub lost: u64,
-    /// The number of locks whose fencing token needed a second round trip, because the counters of the nodes differed
-    /// before. If this number is a large share of all acquired locks, many clients want the same locks at the same
-    /// time.
+    /// The number of locks whose fencing token needed a second round trip, because the nodes' counters differed. If
+    /// this number is a large share of all acquired locks, many clients want the same locks at the same time.
     pub second_round_trips: u64,
-    /// The current number of callers whose acquisition asks no node, because it waits for its turn, for another holder,
-    /// or for its next attempt.
+    /// The current number of callers that wait for their turn, for another holder, or for their next attempt.
+    /// Meanwhile, they ask no node.
     pub waiting: usize,
     /// The current number of held locks, which have not been released, lost or handed over. A forgotten `Lock` or guard
     /// counts until its validity ends.
     pub held: usize,
     /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// The current number of debts: releases that a node has refused, or has not received because it is down or its
-    /// connection has no room.
+    /// The current number of releases that a node has refused, or has not received because it is down or its
+    /// connection's buffer is full.
     pub debts: usize,
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,
@@ -155,7 +154,7 @@ outcomes! {
         /// The lock had already been lost, and the caller got [`UnlockError::NotHeld`](crate::UnlockError::NotHeld).
         pub not_held: u64,
         /// Too few nodes answered, and the caller got [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed).
-        /// The unconfirmed releases remain debts.
+        /// The engine retries the unconfirmed releases.
         pub unconfirmed: u64,
         /// No caller waited for the outcome, because a guard or a future was dropped or a lock was given back. The
         /// releases are still sent.
@@ -210,7 +209,7 @@ impl Stats {
         }
     }
 
-    /// Counts the end, at `now`, of a lock that was held since `since`. `None` means that no caller held the lock.
+    /// Counts a lock that was held from `since` until `now`. `None` means that no caller held the lock.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
         if let Some(since) = since {

@@ -159,7 +159,7 @@ impl Claim {
         }
     }
 
-    /// Records that `node` does not have the token. Returns `true` if this loss was not known before.
+    /// Records that `node` does not have the token. Returns `true` if the engine did not know this before.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }
@@ -170,8 +170,8 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Returns the nodes that are known to have the token. The lock may depend on any of these nodes, even if an
-    /// earlier `SET` may still run on it.
+    /// Returns the nodes that are known to have the token. The result includes nodes that may still run an earlier
+    /// `SET`.
     pub(super) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
         self.may_hold.filter(|node| {
@@ -213,7 +213,8 @@ impl Claim {
         (self.is_held() && self.since != Instant::MAX).then_some(self.since)
     }
 
-    /// Marks the end of the lock as reported. Returns `true` if the end must be reported now.
+    /// Marks the end of the lock as reported. Returns `false` if no caller holds the lock, or if its end was already
+    /// reported.
     pub(crate) fn tell_lost(&mut self) -> bool {
         let news = self.is_held();
         if news {
@@ -225,8 +226,8 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes whose debt ends when the key expires. On these nodes, the expiry of the key is known, and no
-    /// `SET` can still run.
+    /// Returns the nodes that need no release once the key has expired. On these nodes, the expiry of the key is known,
+    /// and no `SET` can still run.
     pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);

@@ -93,7 +93,7 @@ impl Copies {
         }
     }
 
-    /// Records that `node` does not have the token. Returns `true` if this loss was not known before.
+    /// Records that `node` does not have the token. Returns `true` if the engine did not know this before.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -39,13 +39,13 @@ pub(crate) enum Copy {
     ReleasingSent,
     /// The release is unanswered, and a `SET` may still run after the release.
     ReleasingLost,
-    /// The release is a debt, and every `SET` was answered.
+    /// The release must be sent, and every `SET` was answered.
     Owed,
-    /// The release is a debt, and the only `SET` is unanswered.
+    /// The release must be sent, and the only `SET` is unanswered.
     OwedSent,
-    /// The release is a debt, a `SET` is unanswered, and an earlier `SET` may have left a key.
+    /// The release must be sent, a `SET` is unanswered, and an earlier `SET` may have left a key.
     OwedResent,
-    /// The release is a debt, and a `SET` may still run, so the debt does not end by time.
+    /// The release must be sent even after the key's expiry, because a `SET` may still run.
     OwedLost,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Event {
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is a debt, because it cannot be sent now, was refused, or its answer was lost or proves nothing.
+    /// The release must be sent later: it cannot be sent now, was refused, or got no conclusive answer.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
@@ -145,7 +145,7 @@ impl Copy {
         !matches!(self, Absent | Stands | Releasing | Owed)
     }
 
-    /// Returns `true` if the release is a debt.
+    /// Returns `true` if the release must be sent.
     #[inline(always)]
     pub(crate) const fn is_owed(self) -> bool {
         matches!(self, Owed | OwedSent | OwedResent | OwedLost)

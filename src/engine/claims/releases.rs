@@ -82,11 +82,11 @@ impl ClaimsAt<'_> {
         standing
     }
 
-    /// Sends the debts of `node`, oldest first, while there is room.
+    /// Sends `node` its postponed releases, oldest first, until the connection's buffer is full.
     ///
-    /// A handshake on a new connection does not end the debt of an unanswered `SET`, because a server that postpones
-    /// writes still answers handshakes. The server may run the `SET` later, until it notices that the old connection
-    /// has ended.
+    /// A `SET` without an answer must be released even after a handshake on a new connection, because a server that
+    /// postpones writes still answers handshakes. The server may run the `SET` later, until it notices that the old
+    /// connection has ended.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
         while let Some(key) = self.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
@@ -186,8 +186,8 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
-    /// behind it for room is no longer a debt.
+    /// Records with `event` how the latest `SET` of `key` to `node` has ended. If the `SET` left no key, drops its
+    /// postponed release, because there is nothing to release.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
         // After a hand-over, ignores a late answer. Otherwise, the claim would contain the node's copy again.
         if let Some(claim) = self.claims.get_mut(key)
@@ -201,14 +201,14 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Removes claims that are no longer debts of `node` from its queue.
+    /// Removes releases that are no longer needed from the queue of `node`.
     fn forget_debts(&mut self, node: NodeId) {
         let claim = |key| self.claims.get(key);
         let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
         (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
     }
 
-    /// Makes the release of `key` a debt of `node`, which is sent as soon as possible.
+    /// Queues the release of `key`, so that `node` gets it as soon as possible.
     fn owe(&mut self, node: NodeId, key: ClaimKey) {
         if let Some(claim) = self.claims.get_mut(key) {
             claim.apply(node, Event::Owed);
@@ -236,8 +236,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// If the claim of `key` is being released, ends the claim as soon as no node can have its token. If a node may
-    /// still have the token, sets a timer for debts that end when the key expires.
+    /// If the claim of `key` is being released, ends the claim as soon as no node can have its token. Otherwise, if a
+    /// release becomes unnecessary when the key expires, sets a timer for this expiry.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
@@ -250,7 +250,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Handles the timer of `key`, which is being released. Ends the debts of the nodes where the key has certainly
+    /// Handles the timer of `key`, which is being released. Drops the releases to nodes where the key has certainly
     /// expired.
     pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
@@ -267,7 +267,7 @@ impl ClaimsAt<'_> {
     }
 
     /// Keeps the claim of `key`, whose lock has ended without a release, until the keys have expired. If a release
-    /// comes late, it goes to the nodes that may still have the keys. Withdraws `SET`s that still wait for room.
+    /// comes late, it goes to the nodes that may still have the keys. Withdraws `SET`s that were not sent yet.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());
         let Some(claim) = self.claims.get_mut(key).must() else {

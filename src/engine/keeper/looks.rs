@@ -6,15 +6,15 @@
 //! immediately. In the code, a check of this kind is a *look*. If the keys of a lock are deleted, the holder learns two
 //! round trips later that the lock has ended.
 //!
-//! A lock is *watched* as soon as it is kept, if there is room for its keys. The first check comes 50 ms later and
-//! registers the keys. The registrations end with their connection, so each new connection causes a check.
+//! A lock is *watched* as soon as it is kept, unless too many keys are watched already. The first check comes 50 ms
+//! later and registers the keys. The registrations end with their connection, so each new connection causes a check.
 //!
 //! # Guarantees
 //!
 //! * If the keys of a lock change repeatedly, the first eight checks come immediately, and then one check every 250 ms.
-//!   While checks find every copy, the time between them doubles, up to half of the validity. Checks find every copy if
-//!   a server reports the client's own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports
-//!   all keys that do not fit into its table.
+//!   While checks find every copy, the time between them doubles, up to half of the validity. A check finds every copy
+//!   if the server has reported the client's own write (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or
+//!   a key that does not fit into its table.
 //! * At most [`WATCHED_MAX`] keys are watched. The engine does not check locks whose keys are not watched.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -29,14 +29,14 @@ use crate::limits::WATCHED_MAX;
 use crate::slab::Key;
 use crate::time::Instant;
 
-/// The delay from a new lock or a new connection to the check that registers the keys. A lock that is released within
+/// The delay between a new lock or connection and the check that registers the keys. A lock that is released within
 /// this delay causes no check.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// The time between two checks of a lock whose keys change repeatedly.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the checks of a lock may run ahead of their regular pace. Checks may come early, because nodes may report
+/// How much earlier than the regular pace allows a check may begin. Early checks are allowed, because nodes may report
 /// the same deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
@@ -107,7 +107,8 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and plans a first check.
+    /// Watches the keys of `claim`, whose lock is kept from now on, and plans a first check. Does nothing if too many
+    /// keys are watched.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -117,8 +118,8 @@ impl Looks {
         }
     }
 
-    /// Watches the keys of the kept `claim`, if there is room. From now on, extensions of the lock make the nodes
-    /// report changes.
+    /// Watches the keys of the kept `claim`, unless too many keys are watched. From now on, extensions of the lock make
+    /// the nodes report changes.
     pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         let names = claim.entry.names();
         if let Some(kept) = &claim.kept

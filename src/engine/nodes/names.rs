@@ -34,8 +34,7 @@ impl Nodes {
     ///
     /// A server with several names gets one quarantine: the longest that any of its names requires. If the other names
     /// must be quarantined too, returns these names and the end of the quarantine. After an [`alarm`](Self::alarm), the
-    /// other names are always quarantined too. If the guard uses markers, the names share every quarantine, because
-    /// they cannot see that the server has another identity.
+    /// other names are always quarantined too. If the guard uses markers, the names share every quarantine.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -106,8 +105,8 @@ impl Nodes {
         }
     }
 
-    /// Trusts the server with this `run_id` behind `node`, under all of its names. Returns `true` if the server did not
-    /// vote before.
+    /// Trusts the server with this `run_id` behind `node`, under all of its names. Returns `true` if the server's votes
+    /// did not count until now.
     pub(in crate::engine) fn trust(
         &mut self,
         now: Instant,

@@ -9,7 +9,7 @@
 //! # Guarantees
 //!
 //! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
-//!   requests a new connection, and sends debts on it before any `SET`.
+//!   requests a new connection, and sends overdue releases on it before any `SET`.
 //! * **Only if needed.** The engine probes an open connection only while an operation is open or a token may be on some
 //!   node. While a connection is being opened, the engine probes its node only if an operation is open.
 //! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If the new
@@ -61,8 +61,8 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Sets the timer of the probes if no majority answers and the nodes are `wanted`, which means that an operation is
-    /// open or a token may be on some node.
+    /// Sets the timer of the probes if no majority answers and the nodes are needed (`wanted`): an operation is open,
+    /// or a token may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of the probes, which was set because no majority answered. `asked` says whether an operation
+    /// Handles the timer of the probes, which was set because no majority answered. `asked` is `true` if an operation
     /// is open.
     pub(in crate::engine) fn lines_due(
         &mut self,

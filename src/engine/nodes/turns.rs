@@ -1,8 +1,8 @@
 //! Makes the nodes take turns, so that they do not all extend kept locks at the same time.
 //!
-//! While a node extends many locks, it answers no other commands. For this reason, the engine lets only a minority of
-//! the nodes extend locks at any time. A client that takes a lock meanwhile gets its answers from the other nodes. When
-//! a node has answered, the next node gets its turn.
+//! While a node extends many locks, it answers no other commands. Therefore the engine sends extensions to only a
+//! minority of the nodes at a time. A client that takes a lock meanwhile gets its answers from the other nodes. When a
+//! node has answered, the next node gets its turn.
 //!
 //! # Guarantees
 //!

@@ -233,8 +233,8 @@ impl Acquire {
         }
     }
 
-    /// Returns an entry for the resources with a fresh token, which has room for a fencing token if the caller wants
-    /// one.
+    /// Returns an entry for the resources with a fresh token. If the caller wants a fencing token, the token has space
+    /// for it.
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
@@ -286,8 +286,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if `node` refused the `SET` because of a key of this engine, whose release the engine is
-    /// retrying.
+    /// Returns `true` if `node` refused the `SET` because of a key of this engine that is being released.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
@@ -425,8 +424,8 @@ impl Acquire {
 
 impl Operate for Acquire {
     /// Begins the first attempt immediately if it is the operation's turn. An operation that makes only one attempt
-    /// does not wait for its turn, and may ask at the same time as other operations. If this engine holds a lock on one
-    /// of the resources, an operation with one attempt is refused immediately.
+    /// does not wait for its turn, and may ask the nodes at the same time as other operations. If this engine holds a
+    /// lock on one of the resources, an operation with one attempt is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);

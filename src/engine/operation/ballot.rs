@@ -24,7 +24,7 @@ use super::Context;
 /// The conditions under which an answer counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Bounds {
-    /// The end of the time in which a yes vote counts, or `None` if it counts at any time.
+    /// The time until which a yes vote counts, or `None` if it counts at any time.
     pub(super) end: Option<Instant>,
     /// The nodes whose yes votes count, or `None` if the yes votes of all nodes count.
     pub(super) voters: Option<NodeSet>,
@@ -33,7 +33,7 @@ pub(in crate::engine) struct Bounds {
 }
 
 impl Bounds {
-    /// No further conditions: an answer counts if its node counts.
+    /// No further conditions: an answer counts if the answers of its node count.
     pub(super) const NONE: Self = Self {
         end: None,
         voters: None,

@@ -2,8 +2,8 @@
 //!
 //! Every node is asked how much longer it keeps the key with the token. The question changes nothing. The lock is valid
 //! for as long as a majority of the nodes keeps it. The validity is the q-th largest answer, minus the lock delay and
-//! the drift, and counts from the time before the question was sent. The new end replaces the known end. A lock whose
-//! end was unknown becomes valid. If the keys of a lock expire earlier than expected, the lock ends earlier.
+//! the drift, and counts from the time before the question was sent. The new validity replaces the known one, even if
+//! it is shorter. A lock whose validity was unknown becomes valid.
 //!
 //! A lock that was reported as lost does not become valid again, because its holder has stopped. The engine also
 //! reports the end of a lock only once. If the nodes will keep a lock for no longer than the lock delay plus the drift,
@@ -32,8 +32,8 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if `lock` has ended. A lock with an unknown end ([`Instant::ZERO`]) does not
-    /// count as ended.
+    /// Returns [`ExtendError::Expired`] if `lock` has ended. A lock whose validity is unknown ([`Instant::ZERO`]) does
+    /// not count as ended.
     pub(in crate::engine) fn confirm(
         now: Instant,
         lock: &Lock,
@@ -65,7 +65,7 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 }
 
 impl LockQuestion {
-    /// Handles the confirmation of the lock by `majority`. If these nodes keep the lock for less time than was known,
+    /// Handles the confirmation of the lock by `majority`. If these nodes keep the lock for less time than expected,
     /// the operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded
     /// on other nodes, so the answers of this majority alone must not shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {

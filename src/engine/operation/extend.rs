@@ -14,7 +14,7 @@ use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Returns an error if `lock` cannot be extended. The check asks no node.
+    /// Returns an error if `lock` cannot be extended. The check sends nothing.
     pub(in crate::engine) fn check_extension(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);

@@ -1,6 +1,6 @@
 //! Sends counter floors: each node that an operator trusts gets a floor. If a caller of this engine has requested a
-//! fencing token, the operator learns which nodes got no floor. If no caller has requested a token, the operator needs
-//! no report, and the nodes need no permission to store a floor.
+//! fencing token, the operator learns which nodes got no floor. Otherwise no report is needed, even if a node has no
+//! permission to store a floor.
 //!
 //! If a handshake of a node is in progress, the engine waits until it has ended. The operation waits for all trusted
 //! nodes, but at most for the connect timeout.

@@ -42,7 +42,7 @@ pub(in crate::engine) struct LockQuestion {
     voters: NodeSet,
     /// The nodes that certainly did not have the key before the first node was asked.
     pub(super) lacking: NodeSet,
-    /// How often a node without the key was found to have it again, before the first node was asked.
+    /// The value of `Copies::regained` before the first node was asked.
     pub(super) regained: u16,
     verdict: Verdict,
 }
@@ -68,7 +68,7 @@ pub(in crate::engine) enum Verdict {
     /// This majority keeps the lock, at least until this instant.
     Kept(Majority, Instant),
     Lost,
-    /// A majority keeps the lock, but the validity of the lock has ended.
+    /// A majority keeps the lock, but its validity has ended.
     RunOut,
     Unconfirmed,
     /// The lock was released or handed over while the question was open.
@@ -239,8 +239,8 @@ impl LockQuestion {
     }
 
     /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
-    /// claim has no holder who needs the report. The engine releases the copies of this lock only if there is room for
-    /// another claim. If the lock has a lock delay, its copies stay, because the holder may not stop immediately.
+    /// claim has no holder who needs the report. The copies of this lock are released only if the number of claims is
+    /// below its limit. If the lock has a lock delay, its copies stay, because the holder may not stop immediately.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -296,7 +296,7 @@ impl LockQuestion {
     }
 
     /// Returns `true` if an answer can still have an effect: the lock is held, and its end was not reported. For a lock
-    /// without a claim, only the validity matters.
+    /// without a claim, always returns `true`.
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))

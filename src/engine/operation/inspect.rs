@@ -42,7 +42,7 @@ use watch::Watch;
 pub(in crate::engine) struct Inspect {
     /// The name of the resource, with an empty token.
     pub(super) entry: Entry,
-    /// The nodes whose answers are still missing, including nodes that do not count.
+    /// The nodes whose answers are still missing, even if their answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
     /// The watch, or `None` for a single inspection. A watch ends only when the state of the nodes differs from the
@@ -98,7 +98,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the holders that a majority has, each with its token.
+    /// Returns the holders whose tokens are on a majority of the nodes, each with its token.
     fn holders(&self, cx: &Context<'_>) -> Vec<(&[u8], Holder)> {
         let mut all: BTreeMap<_, (NodeSet, Vec<Duration>)> = BTreeMap::new();
         for node in cx.round.tally.yes().iter() {
@@ -168,7 +168,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the index of the first node that has `token`. The index serves as a number for the token.
+    /// Returns the index of the first node that has `token`. The report shows this index as the token's number.
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
@@ -254,7 +254,7 @@ impl Operate for Inspect {
         self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
-    /// Waits for the answer of every node, including nodes that do not count.
+    /// Waits for the answer of every node, even if the answer does not count.
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);

@@ -117,9 +117,9 @@ pub enum Event {
     Confirmed {
         /// The operation that confirmed the lock.
         round: RoundId,
-        /// The new end of the validity, or the reason why no end was found. If the error is [`Lost`](ExtendError::Lost)
+        /// The new validity, or the reason why it is not known. If the error is [`Lost`](ExtendError::Lost)
         /// or [`Expired`](ExtendError::Expired), the lock has ended, and an [`Expired`](Self::Expired) event also
-        /// reports this end.
+        /// reports the loss.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect)
@@ -177,12 +177,12 @@ pub enum Event {
         /// The names on each node, with a reason if there may be more.
         names: Vec<ListedNames>,
     },
-    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
-    /// has nothing to apply, because the lock already shows its new end.
+    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The lock
+    /// already has its new validity, so the caller need not apply it.
     Kept {
         /// The lock that was extended.
         lock: LockId,
-        /// The new end of the validity, or the reason why the end did not change. After a failure, the engine tries
+        /// The end of the new validity, or the reason why the lock was not extended. After a failure, the engine tries
         /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
@@ -278,7 +278,7 @@ impl<'a> Context<'a> {
     }
 
     /// Asks `node` by calling `put`, or queues the question until the node's handshake is done. If the node cannot be
-    /// asked, records that it abstains. Returns `false` if the abstention is new.
+    /// asked, records that it abstains, and returns `false` if this was not recorded before.
     #[inline]
     pub(super) fn reach(
         &mut self,
@@ -324,8 +324,7 @@ pub(super) trait Operate {
         true
     }
 
-    /// Ends the operation, or its attempt, if the outcome of its round is certain. The default waits for every node, as
-    /// most operations do.
+    /// Ends the operation, or its attempt, if the outcome of its round is certain. By default, waits for every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             cx.round.decide(cx.parts);
@@ -367,8 +366,8 @@ pub(super) trait Operate {
         Bounds::NONE
     }
 
-    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes vote no longer
-    /// counts. If the node has made a lasting change, its answer still counts.
+    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, withdraws the node's yes
+    /// vote. If the node has made a lasting change, its answer still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -383,8 +382,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Handles a change that the operation may wait for. The default asks a node whose handshake is done, as most
-    /// operations do.
+    /// Handles a change that the operation may wait for. By default, asks a node when its handshake is done.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             if self.rests_on_answers() {
@@ -418,7 +416,7 @@ pub(super) enum Lost {
     Trust(NodeOutcome),
 }
 
-/// A change for which an operation may wait, besides answers and time.
+/// A change that an operation may wait for, apart from answers and timers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// The handshake of a node is done, and a question has waited for it.
@@ -433,7 +431,7 @@ pub(super) enum Change {
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
-    /// It is the operation's turn to ask.
+    /// It is the operation's turn to ask the nodes.
     Turn,
     /// The caller's deadline has passed, so there is no time for another attempt.
     OutOfTime,
@@ -452,7 +450,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. Even a late answer is useful, so each node gets as much time to answer as for the longest lock.
+/// Asks every node. Even a late answer is useful, so each node gets the same timeout as for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {

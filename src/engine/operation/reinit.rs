@@ -22,7 +22,7 @@ pub(in crate::engine) struct Reinit {
     done: Option<bool>,
 }
 
-/// If some nodes cannot be asked, returns a report that names these nodes.
+/// If any nodes cannot be asked now, returns a report that names them.
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;

@@ -1,7 +1,7 @@
 //! Releases a lock for a caller that waits for the outcome.
 //!
 //! The engine asks every node that may have the token to delete it, and counts each answer. If a node does not answer,
-//! the claim keeps the debt after the operation has ended.
+//! the engine retries the release after the operation has ended.
 
 use crate::error::{NodeOutcome, Released, Report, UnlockError};
 use crate::invariant::Must;

@@ -2,18 +2,19 @@
 //! the other nodes.
 //!
 //! The engine asks every node for its counter floor. In the same script, a node without a floor marks itself with a
-//! nonce. The node is in repair under this nonce, or under the nonce of another handle that has marked the node first.
-//! When the mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of
-//! the other nodes have a floor and the mark still exists, the node gets the largest of these floors.
+//! nonce. If another handle has marked the node first, the node keeps the nonce of that handle. When the mark has
+//! existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other nodes
+//! have a floor and the mark still exists, the node gets the largest of these floors.
 //!
 //! # Guarantees
 //!
-//! * The engine asks for the numbers that a repair uses only after the mark has existed for as long as the longest lock
+//! * A repair uses only floors that the engine requested after the mark had existed for as long as the longest lock
 //!   lasts.
-//! * The floor of a node counts only if the node is neither in repair nor in quarantine, and is still connected.
+//! * The floor of a node counts only if the node is neither marked nor in quarantine, and is still connected.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` remains.
 //!   In both cases, the wait begins again.
-//! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
+//! * Several handles may repair one node. The handles share the mark, and the first handle that writes the floor
+//!   removes it.
 //!
 //! # Not here
 //!
@@ -52,7 +53,7 @@ impl Repair {
         }
     }
 
-    /// Returns the floor for a node in repair. The floor is at least as large as every fencing token that the node
+    /// Returns the floor for a marked node. The floor is at least as large as every fencing token that the node
     /// confirmed before it was marked. Returns `None` if too few other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
@@ -80,7 +81,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. Even a late answer is useful, so each node gets as much time to answer as for the longest lock.
+    /// Asks every node. Even a late answer is useful, so each node gets the same timeout as for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {

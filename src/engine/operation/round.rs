@@ -1,7 +1,7 @@
 //! A round: one question to all nodes, and their votes.
 //!
 //! Every operation has one round at a time. An acquisition has one round for each attempt. A round counts votes until
-//! the outcome is certain. A round owns no keys. The keys that a `SET` may leave on the nodes belong to
+//! the outcome is certain. The keys that a `SET` may leave on the nodes belong to
 //! a [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
@@ -33,7 +33,7 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked although their answers do not count, until their time to answer ends.
+    /// The nodes whose answers do not count but are still awaited.
     uncounted: NodeSet,
     /// The number of attempts, including the current one.
     pub(crate) tries: u32,
@@ -97,8 +97,7 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain this
-/// equally well.
+/// Returns the outcome that better explains why a node did not vote. If both explain it equally well, returns `other`.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     match weight(one) <= weight(other) {
         true => other,
@@ -217,7 +216,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation among those that ask no node, because it asks nodes again or ends.
+    /// Stops counting the operation as waiting, because it asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -265,7 +264,7 @@ impl Round {
     }
 
     /// Handles the loss of the connection to `node`. Withdraws the node's yes vote, or stops waiting for its answer.
-    /// Returns `true` if the loss changed anything.
+    /// Returns `true` if the votes have changed.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
@@ -304,8 +303,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question, so
-    /// that `node` is not asked.
+    /// Makes the question to `node` wait for the handshake. Returns `false` if too many questions wait, so that `node`
+    /// is not asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {
@@ -314,7 +313,7 @@ impl Round {
         room
     }
 
-    /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
+    /// Returns `true` if the question that waited for the handshake of `node` should be sent now.
     ///
     /// If an operation makes several attempts while the question waits, the question is queued once for each attempt. A
     /// node that does not vote is not asked after its handshake, because no operation waits for its answer.
@@ -390,8 +389,8 @@ impl Round {
         self.report_by(now, nodes, Self::said)
     }
 
-    /// Names a reason for each node that was not asked because its connection is being opened again. The reason is the
-    /// failure of the node's last connection, which says more than a missing answer.
+    /// Gives a reason for each node that was not asked because it is reconnecting. The reason is the failure of the
+    /// node's last connection, which says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let cause = self.cause(node).0;
@@ -440,8 +439,8 @@ mod tests {
 
     const REPLICA: NodeOutcome = NodeOutcome::Unusable(Unusable::Replica);
 
-    /// A node that is silent in the last attempt is reported with the first of the most telling earlier reasons. A node
-    /// that answers is reported with its answer.
+    /// If a node is silent in the last attempt, the report contains its most informative earlier reason. If the node
+    /// answers, the report contains this answer.
     #[test]
     fn a_silent_node_is_reported_with_its_earlier_reason() {
         let [oom, busy] = [b"OOM", b"BSY"].map(|line| Refused(ServerError::from_line(line)));

@@ -2,13 +2,13 @@
 //! locks.
 //!
 //! For each question, a node scans about two thousand keys, which takes a few milliseconds. The node answers with the
-//! number of counters or the names among these keys, and the cursor where it continues. The engine repeats the question
-//! until the node has scanned all keys.
+//! number of counters or the names among these keys, and with a cursor for the next question. The engine repeats the
+//! question until the node has scanned all keys.
 //!
 //! # Guarantees
 //!
-//! * A result that is reported without a reason is complete: the node has said that no keys are left. If the time has
-//!   passed or the connection is lost, the incomplete result is reported with a reason.
+//! * If the scan of a node ends early, because time has run out or the connection is lost, the result contains the
+//!   reason. Any other result is complete: the node has said that no keys are left.
 //! * A list contains only names that begin with the given prefix and that a lock can have, whatever the node lists.
 //! * The engine waits for each node for at most [`SCAN_MAX`], and keeps at most [`NAMES_MAX`] names of each node.
 //!
@@ -38,7 +38,7 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Scan {
-    /// The beginning of the keys to list. `None` if the scan counts counters.
+    /// The prefix of the keys to list, or `None` if the scan counts counters.
     prefix: Option<Box<[u8]>>,
     /// The number of counters on each node so far.
     numbers: Box<[u64]>,
@@ -61,8 +61,8 @@ impl Scan {
         }
     }
 
-    /// Sets the time in which `node` must answer. Even a late answer is useful, so the node gets as much time to answer
-    /// as for the longest lock.
+    /// Sets the time in which `node` must answer. Even a late answer is useful, so the node gets the same timeout as
+    /// for the longest lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);

@@ -4,11 +4,11 @@
 //! may have been down when the lock was taken, or may have held another client's key at that time. Without a copy on
 //! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
-//! The copy is a `SET NX` that expires when the other copies expire. The first extension finds the loss. The engine
-//! sends the copy when a majority *without* that node has confirmed the token in a later extension. If the node had the
-//! key again for a moment during this extension, the extension sends no copy, because the node may have lost the key
-//! after the extension began. A nil in reply to the copy is not a vote. A node in quarantine gets a copy too. The copy
-//! counts as soon as the quarantine ends.
+//! The copy is a `SET NX` that expires when the other copies expire. A first extension finds that the node does not
+//! have the key. The engine sends the copy when a majority *without* that node has confirmed the token in a later
+//! extension. If the node had the key again for a moment during this extension, the extension sends no copy, because
+//! the node may have lost the key after the extension began. A nil reply to the copy does not count as a vote. A node
+//! in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
 //!
 //! When a majority grants the lock, the engine may not know yet how a node without scripts releases locks, and a `SET`
 //! to another node may still be unsent. In both situations, the node gets its first copy as soon as possible, unless an
@@ -18,7 +18,7 @@
 //!
 //! The engine sends no copies of an adopted lock, because the previous engine may still release a copy whose answer it
 //! never received. If another process may have received a lock's bytes during an extension, the engine sends no copies
-//! of this lock, because that process may have released it. A lock that is not extended ends without new copies.
+//! of this lock, because that process may have released it. A lock that is not extended gets no new copies.
 
 use core::time::Duration;
 
@@ -35,8 +35,8 @@ use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
-/// Returns the ttl of a copy that is sent at `now`, for a lock that ends at `end`. The ttl is rounded up, because a
-/// copy that expires before the other copies is useless.
+/// Returns the ttl of a copy that is sent at `now`, for a lock that is valid until `end`. The ttl is rounded up,
+/// because a copy that expires before the other copies is useless.
 pub(super) fn life_of_copy(
     now: Instant,
     end: Instant,
@@ -49,7 +49,7 @@ pub(super) fn life_of_copy(
     whole(entry.delay().life(ttl))
 }
 
-/// Sends `node` a copy of the lock of `key`, which ends at `end`, if the node has not received one before. The lock was
+/// If `node` has not received a copy of the lock of `key` before, sends it a copy that expires at `end`. The lock was
 /// granted before this node had shown how it releases locks.
 #[cold]
 pub(in crate::engine) fn copy_late(
@@ -82,8 +82,8 @@ pub(in crate::engine) fn copy_late(
 }
 
 impl LockQuestion {
-    /// Sends a copy to each node that did not have the key before the extension began and still does not have it.
-    /// `majority` has confirmed the extension until `end`.
+    /// Sends a copy to each node that did not have the key before the extension began and still does not have it. After
+    /// the extension, `majority` keeps the lock until `end`.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);

@@ -48,7 +48,7 @@ impl Operations {
         self.stir(now, contender);
     }
 
-    /// Wakes all operations, because a node can be asked again, or cannot be asked for some time.
+    /// Wakes all operations, because a node has become usable again, or is unusable for some time.
     pub(in crate::engine) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
         self.each(now, |operation, cx| operation.heard(Change::Stirred, cx));
@@ -81,7 +81,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// Wakes the operations if the return of a node completes a majority.
+    /// Wakes the operations if a majority answers again after the return of a node.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {
@@ -174,7 +174,7 @@ impl Operations {
         Ok(self.begin(now, ttl, None, kind))
     }
 
-    /// Begins the extensions of kept locks that are due, while there is room.
+    /// Begins the extensions of kept locks that are due, up to the limit on open extensions.
     pub(in crate::engine) fn extend_kept(&mut self, now: Instant) {
         while let Some((claim, ttl)) = {
             let parts = &mut self.parts;

@@ -8,9 +8,9 @@
 //! * A node counts as free only after it has reported something about the key.
 //! * A resource is believed to be free when it is free on a majority of the configured nodes. A node is included only
 //!   from the time when its vote counts.
-//! * If readers hold the lock, or clients have permits, the key is a sorted set. A sorted set blocks a reader for at
-//!   most the random delay. A change of the set does not mean that the lock is free, unless the contender wants a
-//!   permit.
+//! * If readers hold the lock, or clients have permits, the key is a sorted set. If the key is a sorted set, a reader
+//!   waits for at most the random delay. A change of the set does not mean that the lock is free, unless the contender
+//!   wants a permit.
 //! * Only the owner text of a token leaves this file. The random part of a token is never shown.
 
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use crate::quorum::quorum_of;
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
-/// How long a key is believed to exist after its reported end. The node may have rounded its answer down by up to a
+/// How long a key is believed to exist after its reported expiry. The node may have rounded its answer down by up to a
 /// millisecond.
 pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 
@@ -218,8 +218,8 @@ impl Belief {
 
     /// Records that `node` has reported a change of the key. The node is free from `now` on, unless the change may only
     /// mean that a holder has joined or left a sorted set. The key may also have changed on nodes that push nothing, so
-    /// the contender must ask these nodes. A reader asks after `rest` at the latest, because the reason for its refusal
-    /// may be gone.
+    /// the contender must ask these nodes. A reader asks the nodes after `rest` at the latest, because the nodes may
+    /// admit readers by then.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
         let latest = match self.wants == Wants::Reader {
             true => now.saturating_add(rest),

@@ -4,8 +4,8 @@
 //! takes constant time.
 //!
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
-//! comes or its time has passed. Once the operation is open, the waiter's record refers to it, because the caller knows
-//! only the key of the record.
+//! comes or its wait has timed out. Once the operation is open, the waiter's record refers to it, because the caller
+//! knows only the key of the record.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -341,7 +341,7 @@ mod tests {
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Push,
-        /// Opens the first caller.
+        /// Opens the operation of the first caller.
         Open,
         /// Removes any caller that was ever pushed. That caller may already have been opened or removed.
         Remove(usize),

@@ -1,5 +1,5 @@
-//! Decides when a refused contender asks again, and when an engine lets other programs take a lock first. Only
-//! `acquire::waiting` chooses the random delay, because the delay depends on the remaining tries and time.
+//! Decides when a refused contender asks the nodes again, and when an engine lets other programs take a lock first.
+//! Only `acquire::waiting` chooses the random delay, because the delay depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -15,19 +15,19 @@
 //! check of this kind is a *look*. If another client holds the lock for long, or several clients hold it in succession,
 //! the contender also asks who holds it.
 //!
-//! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
-//! delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the holder
-//! blocks readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent
-//! blocks new readers, and each check renews it. A contender with an intent checks the nodes when the set of readers
-//! has changed, and asks for the lock when the set is gone.
+//! A reader asks for the lock as soon as it may be free. If other readers hold the lock, the reader asks for it after
+//! the random delay. With each check, a reader also asks who holds the lock, because a `PTTL` does not say whether the
+//! holder blocks readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The
+//! intent blocks new readers, and each check renews it. A contender with an intent checks the nodes when the set of
+//! readers has changed, and asks for the lock when the set is gone.
 //!
 //! A contender that wants a permit makes attempts instead of checks. The answers to a refused attempt show when the
 //! first slot becomes free. The attempt also registers the key for notifications.
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
-//! learn of the release. So an engine gives way to others for a moment after a [`Row`] of its own locks. An engine that
-//! has recently competed with other clients gives way to them often. Any other engine gives way rarely, but still from
-//! time to time, because it may not notice other clients.
+//! learn of the release. So an engine gives way to others for a moment after a series ([`Row`]) of its own locks. An
+//! engine that has recently competed with other clients gives way to them often. Any other engine gives way rarely, but
+//! still from time to time, because it may not notice other clients.
 //!
 //! The comment on each constant gives the reason for its value. The figures come from the simulator
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
@@ -54,10 +54,10 @@ use super::belief::{Belief, Wants};
 /// contention: half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// If a contender has checked one lock for this long, each further check also asks who holds the lock. With attempts in
-/// between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
-/// its first check on, a hand-over between two programs would cost six messages instead of five. The constant has no
-/// other effect on contention: 100 ms and two seconds give the same figures. A contender for the exclusive lock notices
+/// If a contender has checked one lock for this long, each further check also asks who holds the lock. A contender that
+/// also makes attempts asks for the holder at most twice in this time. If the contender asked for the holder from its
+/// first check on, a hand-over between two programs would cost six messages instead of five. The constant has no other
+/// effect on contention: 100 ms and two seconds give the same figures. A contender for the exclusive lock notices
 /// readers only when it asks for the holder. With 400 ms, the contender waits for more than 2.5 s if readers hold the
 /// lock for two seconds.
 const WHO: Duration = Duration::from_millis(200);
@@ -78,36 +78,37 @@ const OLD: Duration = Duration::from_millis(100);
 
 /// The number of round trips for which an engine gives way to others. An engine gives way for at least a tick, because
 /// the operating system must schedule the other programs. Without the tick, a hand-over takes one more message if the
-/// round trip is 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages.
-/// With a single tick, a hand-over would take 4.2 messages, with four round trips 3.7, and with sixteen also 3.3.
+/// round trip is 50 us. With two programs of eight callers and a round trip of 1 ms, a hand-over takes 3.3 messages. A
+/// hand-over would take 4.2 messages if the engine waited for a single tick, and 3.7 if it waited for four round trips.
+/// A wait of sixteen round trips saves no further messages.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// If no node has granted any of this many consecutive attempts, and the key changes more than once per [`ROW`], a
+/// If this number of consecutive attempts has failed on every node, and the key changes more than once per [`ROW`], a
 /// change does not mean that the lock is free. In this case, the contender checks first, because a check costs two
 /// messages and an attempt three. After twice this number of attempts, the contender reacts to reported changes more
 /// and more slowly, up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times
-/// per second if other clients wrote it that often. If more than a [`ROW`] passes between the changes, others were just
-/// faster each time, and a contender that checks first would always be too late. In the simulated world `readers`, with
-/// six programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
+/// per second if other clients wrote it that often. If the key changes less often, other clients were only faster, and
+/// a contender that checks first would always be too late. In the simulated world `readers`, with six programs and
+/// holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender waits for the random delay before
-/// it asks again. Each node may have a free slot, but no majority has the same free slot.
+/// the next attempt. Each node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
-/// The length of a [`Row`] of locks if the engine has recently competed with other clients. In a measurement with two
-/// programs of eight callers, this limit reduces the longest wait from 123 to 6.4 fair shares. An additional limit of
-/// sixteen locks in a row changed nothing.
+/// The maximum length of a [`Row`] of locks if the engine has recently competed with other clients. In a measurement
+/// with two programs of eight callers, this limit reduces the longest wait from 123 to 6.4 fair shares. An additional
+/// limit of sixteen consecutive locks did not improve the figures.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a [`Row`] of several callers if the engine has not recently competed with other clients. In a
-/// measurement with one second instead, a program overtakes another waiting program more than 350 times.
+/// The maximum length of a [`Row`] of several callers if the engine has not recently competed with other clients. With
+/// one second instead of 100 ms, a program overtook a waiting program more than 350 times in a measurement.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a [`Row`] of one caller if the engine has not recently competed with other clients. The engine also
-/// remembers for this long that other clients compete for the lock. An engine that gives way for a tick once per second
-/// loses a thousandth of its time. With 100 ms, the engine would lose a hundredth, and no measured figure would
-/// improve. With 300 ms or three seconds, no figure differs by more than a fifth.
+/// The maximum length of a [`Row`] of one caller if the engine has not recently competed with other clients. The engine
+/// also remembers for this long that other clients compete for the lock. An engine that gives way for a tick once per
+/// second loses a thousandth of its time. If it did so every 100 ms, it would lose a hundredth of its time, and no
+/// measured figure would improve. With 300 ms or three seconds, no figure changes by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the checks by a contender that wants the exclusive lock and knows of readers. Each check renews its
@@ -119,14 +120,14 @@ const BEHIND_READERS: Duration = Duration::from_millis(250);
 /// to 2 in 300.
 const POLITE: Duration = Duration::from_millis(750);
 
-/// The life of an intent: the time of two checks and a round trip. A contender that gets the lock ends its intent.
-/// Without this rule, the intent would block readers for longer than the lock itself: four programs of six callers with
-/// holds of 10 ms would get 440 locks in 20 s instead of 4,900. The longest wait would be 2.7 s instead of 0.7 s. If a
-/// contender leaves without the lock, the intent blocks readers until it expires.
+/// The lifetime of an intent, which covers two checks and a round trip. A contender that gets the lock removes its
+/// intent. Without this rule, the intent would block readers for longer than the lock itself: four programs of six
+/// callers with holds of 10 ms would get 440 locks in 20 s instead of 4,900. The longest wait would be 2.7 s instead of
+/// 0.7 s. If a contender leaves without the lock, the intent blocks readers until it expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
-/// The minimum time between two checks of nodes that send no notifications, and the minimum time for which an engine
-/// gives way to others.
+/// The minimum time between two checks of nodes that send no notifications. An engine also gives way to others for at
+/// least this time.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// Why an attempt to take a lock failed.
@@ -159,15 +160,15 @@ pub(in crate::engine) struct Wait {
     /// The times of the contender's first check, and of its first check after the latest attempt.
     began: Instant,
     since: Instant,
-    /// From this time on, the first check after an attempt already asks who holds the lock. The flag says whether this
-    /// applies to the latest attempt.
+    /// The time from which the first check after an attempt also asks who holds the lock, and whether the next check
+    /// does so.
     who: Instant,
     asks_at_once: bool,
     /// The time of the contender's next check.
     look: Instant,
     /// The time of the contender's next check if nodes send no notifications.
     often: Instant,
-    /// The time of the next check of nodes where the contender is no longer registered.
+    /// When the contender next checks the nodes on which it is no longer registered.
     soon: Instant,
     /// The time at which the contender next renews its intent, and the time at which it first recorded its intent.
     intent: Instant,
@@ -202,8 +203,8 @@ impl Next {
         }
     }
 
-    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than
-    /// two [`ROW`]s away, a timer with the precision of a tick is enough.
+    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is due in more than
+    /// two [`ROW`]s, a timer with the precision of a tick is enough.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
@@ -271,7 +272,7 @@ impl Wait {
         }
     }
 
-    /// Returns how long the contender gives way to contenders that have waited longer than `waited`.
+    /// Returns how long a contender that has waited for `waited` gives way to contenders that have waited longer.
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {
@@ -302,10 +303,10 @@ impl Wait {
         self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// Records that an attempt was refused. `delay` is the end of the delay after the attempt, and `rest` is the length
-    /// of a random delay. The nodes in `elsewhere` have refused the attempt because of another resource of the set, or
-    /// because of an intent. Until the delay ends, these nodes are not believed to be free, whatever they say about
-    /// this resource. Nodes that did not take the `SET` are not believed to be free either.
+    /// Records that an attempt was refused. The next attempt may begin at `delay`, and `rest` is the length of a random
+    /// delay. The nodes in `elsewhere` have refused the attempt because of another resource of the set, or because of
+    /// an intent. Until the delay ends, these nodes are not believed to be free, whatever they say about this resource.
+    /// The same applies to nodes that did not run the `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -513,8 +514,8 @@ impl Wait {
     }
 }
 
-/// Returns `false` if, according to `said`, the node did not take the `SET` and may still not take one. Returns `true`
-/// for a node where another client was faster.
+/// Returns `false` if the node did not run the `SET`, so that it may not run the next one either. Returns `true` for a
+/// node where another client was faster.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
         said,
@@ -529,13 +530,13 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
 
 // ----- rows -------------------------------------------------------------------------------
 
-/// The number of resources whose rows are remembered, a power of two.
+/// The number of resources whose [`Row`] is remembered, a power of two.
 const REMEMBERED: usize = 64;
 
 /// A series of locks that one engine has held on one resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    /// When the row began. `None` if the row has not begun.
+    /// When the series began, or `None` if it has not begun.
     since: Option<Instant>,
     released: Instant,
     /// The time until which the engine remembers that it competed with other clients.
@@ -550,16 +551,16 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. These clients end the row, unless they may hold the lock
-    /// at the same time as this engine.
+    /// Records that other clients hold the lock or ask for it. If `ends` is `true`, also ends the series: the clients
+    /// cannot hold the lock at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);
     }
 
     /// Returns `true` if the engine must give way to others before its next caller gets the lock. In this case, also
-    /// begins a new row. `lone` means that the next caller has just asked for the lock again. If the engine has
-    /// recently competed with other clients, it gives way to them each time a caller asks again.
+    /// ends the series. `lone` means that only one caller uses the lock and has just asked for it again. If the engine
+    /// has recently competed with other clients, it gives way to them each time this caller asks again.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -573,8 +574,8 @@ impl Row {
     }
 }
 
-/// The rows of the most recently released resources, each in the slot of its hash. A [`Row`] outlives the place of its
-/// resource for a moment, because a thread that locks in a loop has no place between two of its locks.
+/// The [`Row`]s of the most recently released resources, each in the slot of its hash. A [`Row`] is kept for a moment
+/// after its place is closed, because a thread that locks in a loop has no place between two of its locks.
 #[derive(Debug)]
 pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
@@ -587,15 +588,15 @@ impl Rows {
         }
     }
 
-    /// Returns the row of the name with this `hash`. The result is the current row if it continues at `now`, and
-    /// otherwise a new row.
+    /// Returns the [`Row`] of the name with this `hash`: the current one if it continues at `now`, and otherwise a new
+    /// one.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         self.of_wanted(now, hash, false)
     }
 
-    /// Like [`of`](Self::of), but also continues the row if waiting callers want the name (`is_wanted`), because they
-    /// may have waited during one long lock.
+    /// Like [`of`](Self::of), but also continues the [`Row`] if waiting callers want the name (`is_wanted`). They may
+    /// have waited during one long lock.
     #[inline]
     pub(super) fn of_wanted(&mut self, now: Instant, hash: u64, is_wanted: bool) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];

@@ -1,8 +1,8 @@
 //! Takes a lock with a fencing token: the differences from a lock without one.
 //!
 //! Each node that grants the lock raises a counter and returns its new number. A number becomes the fencing token as
-//! soon as a majority is known to have had both the key and a counter at exactly this number. A majority can reach this
-//! state in two ways, and the first one that succeeds decides:
+//! soon as a majority is known to have had both the key and a counter at exactly this number. This happens in one of
+//! two ways, whichever succeeds first:
 //!
 //! * A majority has returned the same number, so one round trip is enough.
 //! * The engine has asked nodes to raise their counters to the number, and the nodes have answered that they did so and
@@ -12,7 +12,8 @@
 //! All readers of a resource share a counter, and so do all of its permits. Another client may raise a shared counter
 //! further before the lock is granted, which does no harm.
 //!
-//! A node with a larger number does not count, because it may have assigned that number to an earlier lock.
+//! The grant of a node with a larger number does not count, because the node may have assigned that number to an
+//! earlier lock.
 //!
 //! If a lock has an owner text, its token contains the proposed number. A node grants this lock only if it would assign
 //! exactly the proposed number. So a client that sees the token on a majority also knows the fencing token. A node that
@@ -106,9 +107,9 @@ impl Fencing {
         self.stop_renumbering();
     }
 
-    /// Puts the lock's owner and the proposed number into a token of this length, which contains the handle's owner.
-    /// Returns the new length of the token. The token of a shared lock, and a token without an owner, contains no
-    /// number.
+    /// Writes the lock's owner and the proposed number into `token`, which has `len` bytes and contains the handle's
+    /// owner. Returns the new length of the token. The token of a shared lock, and a token without an owner, contains
+    /// no number.
     pub(super) fn name_in(
         &self,
         token: &mut [u8; TOKEN_BYTES_MAX],
@@ -228,7 +229,7 @@ impl Acquire {
         })
     }
 
-    /// Repeats the attempt with the number that the nodes want. The repetition counts as the same try.
+    /// Repeats the attempt with the number that the nodes want. The repetition does not count as another try.
     #[cold]
     pub(super) fn renumber(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.claim.take() {
@@ -252,8 +253,8 @@ impl Acquire {
         }
     }
 
-    /// Records that `node` was not asked, for the reason in `outcome`. If too few nodes have a counter floor to repair
-    /// the other nodes, the report no longer calls a node "in repair".
+    /// Records that `node` was not asked, for the reason in `outcome`. If too few nodes have a counter floor, the other
+    /// nodes cannot be repaired, and the report no longer calls a node "in repair".
     #[cold]
     #[inline(never)]
     pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {

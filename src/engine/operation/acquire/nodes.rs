@@ -52,8 +52,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, returns this as the
-/// reason. The report says which nodes are down, and omits their earlier answers.
+/// Returns why a call that has waited does not get the lock: the reason `why`, or that too few nodes can be asked now.
+/// The report says which nodes are down, and omits their earlier answers.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

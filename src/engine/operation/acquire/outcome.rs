@@ -41,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. Keeps the claim, and sets its timer.
+    /// Gives the lock to the caller. Keeps the claim, and sets its timer.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,

@@ -3,12 +3,12 @@
 //! A permit is one of several numbered slots. Each node assigns the first free slot that it finds. All clients make the
 //! nodes begin the search at the same slot. So usually all nodes assign the same slot, and one round trip is enough. If
 //! a majority has assigned slots, but not the same slot, the engine asks the nodes to move the token to the slot that
-//! most of them assigned. The nodes move the token within the time of the same attempt. A node that has assigned this
-//! slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left,
-//! the attempt fails, and the next attempt begins its search at a random slot.
+//! most of them assigned. The token must be moved within the time of the attempt. A node that has assigned this slot to
+//! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
+//! attempt fails, and the next attempt begins its search at a random slot.
 //!
-//! Once the permit is held, a node with the token in another slot does not count. The engine releases the wrong slot,
-//! and asks the node for the right slot.
+//! Once the permit is held, a node with the token in another slot does not count towards the majority. The engine
+//! releases the wrong slot, and asks the node for the right slot.
 //!
 //! A node that refuses an attempt reports when the first slot becomes free. Every attempt of a waiting caller also
 //! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of checks,
@@ -77,8 +77,8 @@ pub(super) struct Slots {
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in another slot than a majority. The attempt expects no other answer from a
-/// node with this vote.
+/// The vote of a node that has the token in a different slot from the majority. The attempt expects no other answer
+/// from a node with this vote.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
 /// The place of the token on one node.
@@ -158,9 +158,9 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Even after its
-    /// connection is lost and it has confirmed an extension, this node may still move the token at any time. Therefore
-    /// this attempt takes no other slot, and asks no node to move the token elsewhere.
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Until it answers,
+    /// this node may move the token at any time, even if its connection is lost. Therefore this attempt uses no other
+    /// slot.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -187,8 +187,8 @@ impl Slots {
     }
 
     /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
-    /// being moved, or else the slot where most nodes have the token. Returns `None` if so many nodes refuse this slot
-    /// that the others are no majority.
+    /// being moved, or else the slot where most nodes have the token. Returns `None` if too many nodes refuse this slot
+    /// for the others to be a majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -375,7 +375,7 @@ impl Acquire {
     // ----- decisions after the votes ---------------------------------------------------------
 
     /// Returns the number of permits, if all permits are taken. Either the nodes have reported that no permit is free,
-    /// or this engine has taken all permits and the operation never asked.
+    /// or this engine has taken all permits and the operation has sent nothing.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -407,7 +407,7 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered no key.
-    /// In this case, the contender asks again immediately, unless the votes of the attempt were split.
+    /// In this case, the contender makes another attempt immediately, unless the votes of the attempt were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -448,7 +448,7 @@ impl Acquire {
 }
 
 /// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension takes the right slot.
+/// `is_new`, also takes the right slot if it is free. Otherwise the next extension takes it.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(

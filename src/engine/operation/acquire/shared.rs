@@ -2,7 +2,7 @@
 //!
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only after a refusal. The intent of a caller that waits for the exclusive lock blocks new readers, so that a series
-//! of readers cannot delay the caller for ever. From time to time, the nodes admit readers for a moment in spite of the
+//! of readers cannot delay the caller for ever. From time to time, the nodes admit readers for a moment despite the
 //! intent. Without this exception, a reader might wait for as long as earlier readers hold their locks. A node that
 //! refuses a reader reports when it will admit readers again.
 
@@ -30,12 +30,12 @@ pub(super) struct Reading {
     /// The nodes that have refused this attempt because of an intent, each with the time until which the intent blocks
     /// readers.
     intents: Vec<(NodeId, Instant)>,
-    /// The time from which this reader may ask at the same time as a contender that waits for readers.
+    /// The time from which this reader may ask the nodes even if a contender waits for readers.
     asks_at: Instant,
     /// The record of this reader in the queue, if it was refused while a contender waited.
     again: Option<WaiterKey>,
-    /// The slots of a permit, or `None` for a shared lock. Like a reader, an operation that wants a permit asks at the
-    /// same time as others.
+    /// The slots of a permit, or `None` for a shared lock. Like a reader, an operation that wants a permit asks the
+    /// nodes at the same time as others.
     pub(super) slots: Option<Slots>,
 }
 
@@ -89,7 +89,7 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes the operation the contender at its place, if the operation may ask now. Other operations may ask at the
+    /// Makes the operation the contender at its place, if it may ask the nodes now. Other operations may do so at the
     /// same time.
     #[cold]
     pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
@@ -109,8 +109,8 @@ impl Acquire {
         }
     }
 
-    /// Lets other operations ask at the same time, because this operation has asked the nodes. If a contender still
-    /// waits, makes it ask again, because the write has ended its registrations on the nodes.
+    /// Lets other operations ask the nodes, because this operation has done so. If a contender still waits, makes it
+    /// ask again, because the write has ended its registrations on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
@@ -126,7 +126,7 @@ impl Acquire {
         }
     }
 
-    /// Records that an intent on `node` blocks readers for this time.
+    /// Records that an intent on `node` blocks readers for the duration `lasts`.
     #[cold]
     pub(super) fn met_intent(&mut self, node: NodeId, lasts: Duration, now: Instant) {
         if let Some(Special::Reading(reading)) = self.special.as_deref_mut() {
@@ -134,8 +134,8 @@ impl Acquire {
         }
     }
 
-    /// Returns the time at which the reader asks again. The reader asks when a majority of the nodes may admit readers
-    /// again. If no majority has reported an intent, the reader asks at the end of the random `delay`.
+    /// Returns the time of the reader's next attempt: when a majority of the nodes may admit readers again, or, if no
+    /// majority has reported an intent, at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -147,8 +147,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why the attempt was refused. Either so many nodes have a different number of permits that the others are
-    /// no majority, or the lock is held.
+    /// Returns why the attempt was refused. Either the lock is held, or too many nodes have a different number of
+    /// permits.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
@@ -170,7 +170,7 @@ impl Acquire {
 
     /// Puts the refused operation at the front of the queue, if another operation waits at the same place or this
     /// engine holds the lock. Returns `true` if the operation was put into the queue. From `at` on, a reader may ask
-    /// again at the same time as other operations.
+    /// the nodes again at the same time as other operations.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -190,7 +190,7 @@ impl Acquire {
         true
     }
 
-    /// Returns the time from which the operation may ask although a contender waits for readers.
+    /// Returns the time from which the operation may ask the nodes even if a contender waits for readers.
     pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
         match self.reading() {
             None => Instant::MAX,
@@ -199,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// If the nodes admit readers now in spite of the contender's intent, asks the nodes at the same time as the
-    /// contender. Returns `true` if the operation has asked.
+    /// If the nodes admit readers now despite the contender's intent, asks the nodes at the same time as the contender,
+    /// and returns `true`.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;

@@ -2,12 +2,12 @@
 //!
 //! Between two attempts, an acquisition of several resources waits at only one place: at the resource that most nodes
 //! have reported as taken. At this resource, the acquisition does what every contender does: it asks whether the lock
-//! is free, learns of changes, and decides when to ask again ([`waiting`](super::waiting)). Meanwhile, the acquisition
-//! stays the contender of its other resources.
+//! is free, learns of changes, and decides when to make another attempt ([`waiting`](super::waiting)). Meanwhile, the
+//! acquisition stays the contender of its other resources.
 //!
 //! # Guarantees
 //!
-//! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
+//! * An acquisition sends no requests while this engine holds one of its resources, or while another operation of this
 //!   engine contends for one of them. An acquisition that makes only one attempt does not wait for other contenders.
 //!
 //! # Not here
@@ -83,8 +83,7 @@ impl Acquire {
         }
     }
 
-    /// Waits until this engine has released its locks and earlier contenders have ended. The operation waits for no
-    /// longer than its tries could have taken.
+    /// Waits until this engine has released its locks and the operation is the contender.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
@@ -145,13 +144,13 @@ impl Acquire {
 
     // ----- the end of the wait ----------------------------------------------------------------
 
-    /// Returns the end of the wait for a turn: the operation waits for no longer than its tries could have taken.
+    /// Returns when the wait for a turn ends: all allowed tries would be over by then.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is enough time to give way to others for a while and then ask again.
+    /// Returns `true` if there is enough time to give way to others for a while before the next attempt.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);

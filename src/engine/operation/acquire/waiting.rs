@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The [policy](crate::engine::queues::Wait) decides when a refused contender asks again.
+//! The [policy](crate::engine::queues::Wait) decides when a refused contender asks the nodes again.
 
 use core::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
-/// trips. The attempt begins while at least half of the time before the deadline is left, because an attempt that is
-/// cut short reveals less than the previous one.
+/// trips. The attempt begins while at least half of the time before the deadline is left, because an attempt that the
+/// deadline cuts short makes the report less informative.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
@@ -93,7 +93,7 @@ impl Acquire {
         cx.parts.leave_intent(now, place);
     }
 
-    /// Waits until the next attempt or check is due. If the operation's time has passed, ends the operation, perhaps
+    /// Waits until the next attempt or check is due. If the operation's time has passed, ends the operation, even
     /// before its timer fires.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let end = self.rest_end(cx);
@@ -109,7 +109,7 @@ impl Acquire {
     }
 
     /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. Returns [`Instant::MAX`] if too few
-    /// nodes have answered, because in this case each attempt counts as a try.
+    /// nodes have answered: each attempt then uses up a try, so no time limit is needed.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -165,7 +165,7 @@ impl Acquire {
     /// turn.
     ///
     /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
-    /// now. An acquisition that has not asked before continues, because the fault that stopped other calls may no
+    /// now. An acquisition that has sent nothing yet continues, because the fault that stopped other calls may no
     /// longer exist.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {

@@ -1,18 +1,19 @@
 //! Watches a resource: the [inspection](super) ends when the state of the nodes differs from the state that the caller
 //! knows. Each check asks every node for its state, and asks the node to report the next change of the key. If the
 //! state has not changed, the operation waits without asking nodes. The operation asks again when a node reports a
-//! change or reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a
-//! node sends no notifications, or is connected but has not shown its state, the operation asks from time to time.
+//! change, connects or disconnects, when this engine writes to the key, and when a key expires or a quarantine ends. If
+//! a node sends no notifications, or is connected but has not shown its state, the operation asks the nodes from time
+//! to time.
 //!
 //! # Guarantees
 //!
 //! * If all nodes send notifications and nothing changes, the engine sends nothing.
-//! * An outcome shows the state of the nodes after the last change that was reported before the check.
+//! * An outcome includes every change that was reported before its check began.
 //! * An answer to an earlier check does not count for the current check.
 //!
 //! # Not here
 //!
-//! The file `inspect.rs` contains the question, and the meaning of the answers.
+//! The file `inspect.rs` builds the question and interprets the answers.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -105,8 +106,8 @@ impl Watch {
 }
 
 impl Inspect {
-    /// Registers the watch before the nodes are asked. Returns `false` if the watch asks later because a node has many
-    /// commands to answer. Locks take precedence, because one change may make thousands of watches ask.
+    /// Registers the watch before the nodes are asked. Returns `false` if the check comes later because a node has many
+    /// commands to answer. One change may wake thousands of watches, which must not delay locks.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
             return true;
@@ -177,9 +178,9 @@ impl Inspect {
         kept.chain(next).min().unwrap_or(Instant::MAX)
     }
 
-    /// Returns `true` if `node` answers commands but has not shown its state, because it had no room, took too long, or
-    /// refused. A node that has not shown its state may not have registered the key, so it may not report the end of
-    /// the key. Returns `false` if the user may not ask, because asking again would not help.
+    /// Returns `true` if `node` answers commands but has not shown its state, for example because it took too long. The
+    /// node might not have registered the key, and would then not report the key's expiry. Returns `false` if asking
+    /// again would not help.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
