@@ -92,7 +92,7 @@
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values, and commands into bytes. Knows no lock and no node. |
 //! | `keys` | Typed indices of nodes and records, which several modules pass on. |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
-//! | `clock` | The only place that reads a clock. |
+//! | `clock`, `process`, `seed` | The only places that read a clock, detect a forked child, and get random bytes from the operating system. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
