@@ -19,6 +19,8 @@ struct World {
     model: Model,
     tracker: Connection,
     other: Connection,
+    /// Pushes that came together with replies, because the key ended before this thread read the replies.
+    early: Vec<Vec<u8>>,
 }
 
 impl World {
@@ -41,6 +43,7 @@ impl World {
             model,
             tracker,
             other,
+            early: Vec::new(),
         };
         world.of_tracker("HELLO 3\nCLIENT TRACKING ON OPTIN NOLOOP");
         world
@@ -49,6 +52,8 @@ impl World {
     /// Returns the last reply.
     fn of_tracker(&mut self, lines: &str) -> Vec<u8> {
         let read = self.tracker.exchange(&mut self.model, &batch(lines));
+        self.early
+            .extend(read.pushes.into_iter().map(|(_, push)| push));
         read.replies.last().cloned().expect("a reply")
     }
 
@@ -57,7 +62,9 @@ impl World {
     }
 
     fn pushes(&mut self) -> Vec<Vec<u8>> {
-        self.tracker.pushes(&mut self.model)
+        let mut pushes = std::mem::take(&mut self.early);
+        pushes.extend(self.tracker.pushes(&mut self.model));
+        pushes
     }
 
     /// Sets a key that ends soon, and registers it while it exists. Returns when it ends at the latest, counted from
