@@ -5,6 +5,7 @@
 use std::time::Duration;
 use std::{mem, thread};
 
+use anstyle::Style;
 use shearline::{NodeState, NodeStatus, Redlock};
 
 use crate::duration;
@@ -103,7 +104,16 @@ impl Pace {
     /// reports nodes that have never voted. Later calls also write a line if a reported node votes again. `run` calls
     /// this function repeatedly while its command runs.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
-        let nodes = redlock.nodes();
+        for (style, line) in self.lines(&redlock.nodes(), name) {
+            // A separate thread writes the line, because a slow reader would block the supervision of the command.
+            // If the thread cannot start, the line is lost.
+            drop(thread::Builder::new().spawn(move || complain(style, line)));
+        }
+    }
+
+    /// Returns the lines of [`look`](Self::look), and their styles.
+    fn lines(&mut self, nodes: &[NodeStatus], name: &str) -> Vec<(Style, String)> {
+        let mut lines = Vec::new();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);
         let votes = votes.count();
         self.wanted.resize(nodes.len(), [self.is_verbose; 2]);
@@ -119,7 +129,7 @@ impl Pace {
                 NodeState::Quarantined { .. }
                     if left(node.state).is_some() && mem::take(&mut wanted[1]) =>
                 {
-                    let advice = advice(&nodes).map(|advice| format!("; {advice}"));
+                    let advice = advice(nodes).map(|advice| format!("; {advice}"));
                     let why = quarantined(node);
                     (format!("does not vote, because {why}"), advice)
                 }
@@ -136,17 +146,17 @@ impl Pace {
                 false => (NOTE, ""),
             };
             let votes = format!("{votes} of {} vote now{danger}", count(nodes.len(), "node"));
-            let line = format!("{name}: {address} {what}; {votes}{advice}");
-            // A separate thread writes the line, because a slow reader would block the supervision of the command.
-            // If the thread cannot start, the line is lost.
-            drop(thread::Builder::new().spawn(move || complain(style, line)));
+            lines.push((style, format!("{name}: {address} {what}; {votes}{advice}")));
         }
+        lines
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shearline::Unusable;
+    use shearline::embedded::EmbeddedNode;
 
     /// After a quarantine, the handle does not know whether the node votes until it has read the node's marker again.
     #[test]
@@ -157,5 +167,62 @@ mod tests {
             assert_eq!(super::left(state), told.then_some(left));
         }
         assert_eq!(left(NodeState::Ready), None);
+    }
+
+    /// Returns the states of three nodes that vote.
+    fn three() -> Vec<NodeStatus> {
+        let node = EmbeddedNode::spawn().expect("a node");
+        let redlock = Redlock::connect([node.url()]).expect("a handle");
+        let mut status = redlock.nodes().remove(0);
+        (status.address, status.state) = ("a".into(), NodeState::Ready);
+        vec![status; 3]
+    }
+
+    /// The words come from the marker of the node. They name options of the library.
+    #[test]
+    fn a_node_in_quarantine_is_explained_by_its_words() {
+        let mut node = three().remove(0);
+        let left = Duration::from_secs(5);
+        node.state = NodeState::Quarantined { left };
+        node.words = Some("of a longer `Builder::max_ttl`".into());
+        let begin = "in quarantine, because of a longer `--max-ttl`: it votes in 7.0s (";
+        assert!(reason(&node).starts_with(begin), "{}", reason(&node));
+    }
+
+    /// Each row: the state of the first of three nodes, and the line about it. The others vote. Without `-v`, only the
+    /// quarantine gets a line.
+    #[test]
+    fn a_node_that_stops_voting_is_told_once_until_it_votes_again() {
+        let quarantined = |seconds| NodeState::Quarantined {
+            left: Duration::from_secs(seconds),
+        };
+        let refused = NodeState::Unusable(Unusable::WrongCredentials);
+        let silent = "n: a does not vote: it does not answer; 2 of 3 nodes vote now";
+        let again = "n: a votes again; 3 of 3 nodes vote now";
+        let lost = "n: a does not vote, because it may have forgotten locks; 2 of 3 nodes vote now; wait 7.0s before \
+                    you restart the next node";
+        let story = [
+            (NodeState::Ready, ""),
+            (NodeState::Suspect, silent),
+            (refused, ""),
+            (quarantined(0), ""),
+            (NodeState::Ready, again),
+            (quarantined(5), lost),
+            (quarantined(4), ""),
+            (NodeState::Ready, again),
+            (NodeState::Suspect, silent),
+        ];
+        let mut nodes = three();
+        for is_verbose in [false, true] {
+            let mut pace = Pace::new(is_verbose);
+            for (state, line) in story {
+                nodes[0].state = state;
+                let told: Vec<String> =
+                    pace.lines(&nodes, "n").into_iter().map(|it| it.1).collect();
+                let is_told = is_verbose || line == lost;
+                let line = if is_told { line } else { "" };
+                assert_eq!(told.concat(), line, "{state:?}");
+            }
+        }
     }
 }

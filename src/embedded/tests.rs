@@ -92,6 +92,11 @@ fn a_key_lives_until_its_last_millisecond_has_passed() {
         pexpire k 10 => :1|
         pexpire k 0 => :1|
         get k => $-1|
+        set k a px 100 => +OK|
+        set kept a => +OK|
+        eval L 0 0 k => *3|:0|*2|$4|kept|$1|k|$1|0|
+        +101
+        eval L 0 0 k => *3|:0|*1|$4|kept|$1|0|
         ",
     );
 }

@@ -48,7 +48,10 @@ fn a_majority_that_an_operator_has_to_mend_ends_a_call_that_waits() {
     assert!(world.events.is_empty(), "two may be left");
     world.pass(60 * MS);
     world.turn_away(1);
-    assert_eq!(world.refused_outright()[1], WRONG);
+    let report = world.no_quorum();
+    assert_eq!((report.tries(), outcomes(&report)[1]), (1, WRONG));
+    let mut latencies = report.nodes().iter().map(|node| node.latency);
+    assert!(latencies.all(|latency| latency.is_none()), "{report}");
 }
 
 #[test]
@@ -118,6 +121,22 @@ fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
     let oom = NodeOutcome::Refused(ServerError::from_line(b"OOM"));
     assert_eq!(outcomes(&report), [oom, oom, NodeOutcome::TimedOut]);
     assert_eq!(report.tries(), 2);
+}
+
+/// The last attempt does not ask the node, because its connection is being opened again.
+#[test]
+fn an_early_cause_is_not_hidden_by_a_connection_that_was_lost_later() {
+    const OOM: &str = "-OOM command not allowed|";
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL).tries(2));
+    world.all_say(0..2, OOM);
+    world.lose(0);
+    world.pass(250 * MS);
+    assert_eq!(world.links[0], "connecting");
+    world.say(1, OOM);
+    world.say(2, &alloc::format!("{OOM}:0|{OOM}")); // Its answers to the first attempt are late.
+    let oom = NodeOutcome::Refused(ServerError::from_line(b"OOM"));
+    assert_eq!(outcomes(&world.no_quorum()), [oom; 3]);
 }
 
 /// The nodes vote as far as questions show, so nothing else says why no lock is granted.

@@ -753,6 +753,9 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     let other = shearline(&cluster, "lock report --guard strict --wait 60s --ttl 5s").failed(78);
     let groups = "or see `shearline reinit` (its group is `default`; this client has 3 nodes in the group `default`)";
     assert!(other.contains(groups), "{other}");
+    let nodes = shearline(&cluster, "nodes --guard strict").out;
+    let nodes = nodes.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(nodes.contains(groups), "{nodes}");
     let done = shearline(&cluster, "reinit --yes --json").object();
     assert_eq!((done.number("nodes"), done.text("group")), (3, "default"));
     let behind = shearline(&cluster, "nodes --guard strict --json");

@@ -30,13 +30,16 @@ fn a_barrier_for_a_longer_ttl_is_explained_by_this_ttl_too() {
             && !said.contains(" a client ")
     };
     let mut net = trusted(1);
+    let watching = net.client(builder(3).max_ttl(LONGEST).watch_clocks(true));
     let long = net.client(builder(3).max_ttl(2 * LONGEST));
-    refusal(net.try_lock(0, TTL));
     let explained = |net: &mut Net, client| refusal(net.try_lock(client, TTL)).to_string();
     let why = "each in quarantine for another 41s, because it may have forgotten locks, or a client has \
          connected with a longer `Builder::max_ttl`";
-    let said = explained(&mut net, 0);
-    assert!(said.contains(why), "{said}");
+    for client in [0, watching] {
+        refusal(net.try_lock(client, TTL));
+        let said = explained(&mut net, client);
+        assert!(said.contains(why), "{said}");
+    }
     let said = explained(&mut net, long);
     assert!(
         names_a_loss_only(&said),
@@ -49,10 +52,18 @@ fn a_barrier_for_a_longer_ttl_is_explained_by_this_ttl_too() {
         .and_then(|status| status.words)
         .expect("the same barrier");
     assert!(words.contains(" a client "), "{words}");
-    // A later barrier has its own reason.
+    // A later quarantine has its own reason, and so has a later barrier.
     net.pass(41 * SECOND);
-    let lock = net.try_lock(0, TTL).expect("the barriers are over");
-    net.release(0, lock);
+    for client in [0, watching] {
+        let lock = net.try_lock(client, TTL).expect("the barriers are over");
+        net.release(client, lock);
+    }
+    net.pass(2 * SECOND);
+    for node in 0..3 {
+        net.nodes[node].store.step_clock(Duration::from_secs(3_600));
+    }
+    let said = explained(&mut net, watching);
+    assert!(names_a_loss_only(&said), "{said}");
     for node in 0..3 {
         net.admin(node, "FLUSHALL");
     }
