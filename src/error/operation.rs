@@ -36,7 +36,8 @@ pub enum LockError {
     Invalid(InvalidRequest),
     /// The handle has reached one of its limits; nothing was sent. Held locks are not affected.
     Saturated,
-    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    /// The handle was made before a `fork`, in the parent process; nothing was sent. The handle does not detect a child
+    /// that the bare system call `clone` has made.
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
     Closed,
@@ -170,7 +171,8 @@ pub enum ExtendError {
     Invalid(InvalidRequest),
     /// The handle has reached one of its limits; nothing was sent, and the lock is unchanged.
     Saturated,
-    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    /// The handle was made before a `fork`, in the parent process; nothing was sent. The handle does not detect a child
+    /// that the bare system call `clone` has made.
     Forked,
     /// The lock was already released, or the handle is closed.
     Closed,
@@ -229,7 +231,8 @@ pub enum UnlockError {
     /// now, no other client has held it. If its validity had ended, the critical section may have overlapped with the
     /// work of another holder, and no node could report the overlap.
     Unconfirmed(Report),
-    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    /// The handle was made before a `fork`, in the parent process; nothing was sent. The handle does not detect a child
+    /// that the bare system call `clone` has made.
     Forked,
     /// The handle is closed, or a thread has panicked inside it. The key expires with its ttl.
     Closed,
