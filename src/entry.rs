@@ -4,9 +4,9 @@
 //! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. The name and the
 //! token are encoded once, when the token is generated, and copied in one piece into every command about the lock. The
 //! holder, the claim and the requests about the lock share the buffer. The buffer comes from the engine's pool and
-//! returns to it, so that steady locking allocates nothing. The entry also stores the lock delay, the end of the lock's
-//! validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing token are
-//! in the buffer after the token.
+//! returns to it, so that repeated locking allocates nothing. The entry also stores the lock delay, the end of the
+//! lock's validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing
+//! token are in the buffer after the token.
 //!
 //! The entry also contains the [`Kind`] of the lock.
 

@@ -30,18 +30,18 @@ pub const TOKEN_RANDOM_BYTES: usize = 20;
 /// id.
 pub const OWNER_BYTES_MAX: usize = 64;
 
-/// The longest prefix of all keys of a handle: half of the longest name.
+/// The longest prefix of a handle's names, which is half of the longest name.
 pub const KEY_PREFIX_BYTES_MAX: usize = RESOURCE_BYTES_MAX / 2;
 
 /// The longest token: the random part and the label.
 pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 
-/// The smallest value for the longest ttl. With the default drift, this ttl still leaves some validity in whole
-/// milliseconds, which is how servers count.
+/// The smallest value for the longest ttl. With the default drift, this ttl leaves a validity of at least one
+/// millisecond.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The handle makes this
-/// assumption about locks that a restarted node may have forgotten, and about locks from another handle.
+/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The handle assumes this
+/// ttl for locks that a restarted node may have forgotten, and for locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// The longest ttl that is accepted by default. If you need a lock for longer, extend it from time to time, so that it
@@ -49,11 +49,11 @@ pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add the ttl to their wall clock in signed milliseconds,
-/// and the engine adds it to its clock in nanoseconds. The largest ttl does not overflow either sum.
+/// and the engine adds it to its clock in nanoseconds. With this ttl, neither sum overflows.
 pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// The longest lock delay, which equals the default longest ttl. Each lock stores the delay, lengthened for the drift,
-/// as milliseconds in 32 bits.
+/// The longest lock delay, which equals the default longest ttl. Each lock stores the delay plus its drift as
+/// milliseconds in 32 bits.
 pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 
 /// The default of [`Builder::counter_ttl`](crate::Builder::counter_ttl): how long a node keeps the counter of a
@@ -157,8 +157,8 @@ pub(crate) const WATCHED_MAX: usize = 1000;
 /// Longer commands would save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The largest number of renewals that go to a node without waiting for the node's turn. A number as small as this
-/// hardly delays other commands.
+/// The largest number of renewals that go to a node without waiting for the node's turn. So few renewals hardly delay
+/// other commands.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the
@@ -191,11 +191,11 @@ pub(crate) const POOLED_MAX: usize = 4 << 10;
 #[cfg(feature = "tracing")]
 pub(crate) const NOTICES_MAX: usize = 256;
 
-/// The shortest node timeout that may be configured: the tick of the wheel.
+/// The shortest node timeout that may be configured: the tick of the timer wheel.
 pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 /// The smallest value of [`Builder::dead_after`](crate::Builder::dead_after): the silence after which a node is
-/// suspect. Closing a connection sooner would lose the order of the commands sent on it.
+/// suspect. After an earlier reconnection, commands could overtake older commands on the closed connection.
 pub const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// The longest user name and the longest password of a node, in bytes. Cloud services use signed tokens of 2 to 3 KiB
