@@ -131,7 +131,7 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The `buffer` takes 16 bytes, `shape` and `delay` take 8, and `end` and `ttl` take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// If this bit of the number of names is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
+/// If this bit is set in the number of names, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The number of bytes for the numbers of a permit: the number of slots, and the slot.

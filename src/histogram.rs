@@ -19,7 +19,7 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The number of bits for the buckets in each doubling.
+/// The number of bits that select a bucket within a doubling.
 const FINE_BITS: u32 = 4;
 const FINE: usize = 1 << FINE_BITS;
 

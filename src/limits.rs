@@ -82,9 +82,9 @@ pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 
 /// The largest number of commands that may be in flight to one node.
 ///
-/// 64 callers send some 240,000 commands a second to each node. If a node leaves half of this number unanswered (about
-/// 140 ms at this load), the handle treats it as silent. The other half is reserved for the releases of the unanswered
-/// commands.
+/// 64 callers send some 240,000 commands a second to each node. If a node leaves half of this number unanswered (at
+/// this load, about 140 ms), the handle treats it as silent. The other half is reserved for the releases of the
+/// unanswered commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
 /// The largest number of unsent bytes for one node: the length of half of [`IN_FLIGHT_MAX`] typical commands.

@@ -1,8 +1,8 @@
 //! The configuration of a handle (nodes, timeouts and limits), which is valid by construction.
 //!
-//! Only [`Builder::config`] creates a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1 to
-//! 31 nodes with different addresses. No timeout is too short, and the handle accepts at least one ttl whose validity
-//! is not zero.
+//! Only [`Builder::config`] creates a [`Config`]. This method finds every mistake before any I/O. Each `Config` has 1
+//! to 31 nodes with different addresses. No timeout is too short, and the handle accepts at least one ttl whose
+//! validity is not zero.
 //!
 //! No `Debug` output, label or error shows the credentials from the URLs.
 //!

@@ -8,10 +8,9 @@
 //!
 //! # Guarantees
 //!
-//! * **Bytes that were copied out count as sent for the engine** ([`Input::Transmitted`]), so that no other thread
-//!   withdraws bytes that may be on their way. The wire keeps bytes that the kernel did not accept, and writes them
-//!   first. Until these bytes are written, the wire copies out no more bytes for that node. [`Wire::flush`] keeps no
-//!   bytes.
+//! * **For the engine, copied bytes count as sent** ([`Input::Transmitted`]), so that no other thread withdraws bytes
+//!   that may be on their way. The wire keeps bytes that the kernel did not accept, and writes them first. Until these
+//!   bytes are written, the wire copies out no more bytes for that node. [`Wire::flush`] keeps no bytes.
 //! * **No function waits.**
 
 use alloc::boxed::Box;
@@ -99,7 +98,7 @@ impl Wire {
         })
     }
 
-    /// Returns the waker that ends a sleep in the poll from any thread.
+    /// Returns the waker that ends a sleep in the poller from any thread.
     pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }

@@ -576,7 +576,7 @@ const MAY_HAVE_FORGOTTEN: &str = "it may have forgotten locks";
 pub enum NodeOutcome {
     /// The node said yes: it has locked, extended or deleted the key.
     Granted,
-    /// The key holds the token of another client. For a permit, all permits are taken.
+    /// The key holds the token of another client. If a permit was requested, all permits are taken.
     Held,
     /// The resource has this number of permits, and the request named another number.
     OtherPermits(u16),
