@@ -39,7 +39,7 @@ struct Body {
     shape: Shape,
     /// The lock delay: how long the nodes keep the keys after the validity ends.
     delay: Delay,
-    /// The end of the validity, in nanoseconds. The field is zero if the end is not known.
+    /// The end of the validity, in nanoseconds. Zero if the end is not known.
     end: AtomicU64,
     /// The longest ttl that the keys have had, without the delay, in nanoseconds. The field is zero if the lock was
     /// never granted.
@@ -256,8 +256,8 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of a shared lock with the same name, token and end. The returned entry shares nothing with
-    /// this entry.
+    /// Returns the entry of a shared lock with the same name, token and end of the validity. The returned entry shares
+    /// nothing with this entry.
     #[cold]
     pub(crate) fn as_shared(&self) -> Self {
         let token = self.token().as_bytes();
@@ -302,7 +302,7 @@ impl Entry {
         self
     }
 
-    /// Sets the fencing token. Copies the entry if it has no room for a fencing token, or is shared.
+    /// Sets the fencing token. Copies the entry if it has no space for a fencing token, or is shared.
     #[cold]
     pub(crate) fn set_fencing_token(&mut self, token: u64) {
         if !self.has_room() {
@@ -371,19 +371,19 @@ impl Entry {
         Instant::from_nanos(self.0.end.load(Ordering::Acquire))
     }
 
-    /// Sets the end to `end`, which may be earlier than before, and raises the longest ttl to `ttl`.
+    /// Sets the end of the validity to `end`, which may be earlier than before, and raises the longest ttl to `ttl`.
     pub(crate) fn set_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.store(end.as_nanos(), Ordering::Release);
     }
 
-    /// Sets the end to `end` if `end` is later, and raises the longest ttl to `ttl`.
+    /// Raises the end of the validity to at least `end`, and the longest ttl to at least `ttl`.
     pub(crate) fn lengthen_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Sets the end to `now` if the end is later or not known, because the lock is lost.
+    /// Ends the validity at `now` at the latest, because the lock is lost.
     pub(crate) fn end_now(&self, now: Instant) {
         let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
@@ -400,13 +400,13 @@ impl Entry {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// Copies the body of this entry, so that the entry no longer shares its end with clones.
+    /// Copies the body of this entry, so that clones no longer share the end of the validity.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
     }
 
-    /// Returns `true` if `other` is a clone of this entry and shares its end.
+    /// Returns `true` if `other` is a clone of this entry and shares the end of its validity.
     pub(crate) fn is_one_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

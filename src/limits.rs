@@ -137,7 +137,7 @@ pub const PUSHES_MAX: u32 = 1024;
 pub const ROUNDS_MAX: usize = 1 << 16;
 
 /// The largest number of watches of one handle. When a key changes, the handle checks all watches of this key, and when
-/// a node comes back, it checks all watches.
+/// a node is reachable again, it checks all watches.
 pub const WATCHES_MAX: usize = 1 << 12;
 
 /// The largest number of open extensions of kept locks in an engine. Usually all extensions that are due in one tick go
@@ -170,8 +170,8 @@ pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and of
-/// releases that are not confirmed (debts). If an operation needs one more token, the handle refuses it as `Saturated`.
-/// Adoptions and releases are never refused.
+/// unconfirmed releases. If an operation needs one more token, the handle refuses it as `Saturated`. Adoptions and
+/// releases are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// The largest number of unconfirmed releases for one node. This number equals the largest number of tokens, so that

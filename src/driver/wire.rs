@@ -320,7 +320,7 @@ impl Wire {
 
 impl Node {
     /// Writes as many of `bytes` as the kernel accepts, and returns their number. Returns `None` if the connection has
-    /// ended or ends now. The wire reports this end to the engine.
+    /// ended or ends now. The wire reports to the engine that the connection has ended.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;

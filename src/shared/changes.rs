@@ -41,7 +41,7 @@ pub struct Watch {
     redlock: Redlock,
     resource: Vec<u8>,
     known: Option<Inspection>,
-    /// The operation that waits for the next change, if such an operation is open.
+    /// The open operation that waits for the next change, if there is one.
     reply: Option<Reply>,
 }
 

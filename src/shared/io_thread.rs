@@ -37,7 +37,7 @@ use crate::time::{Instant, nanos};
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
 
-/// The time from the last call until the I/O thread looks for work.
+/// The time from the last call until the I/O thread checks for work.
 const NAP: Duration = Duration::from_millis(1);
 
 /// How late Linux may end a sleep of the I/O thread. The default of Linux, 50 us, is as long as a whole attempt takes.

@@ -19,7 +19,7 @@
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
 //!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
-//!   thread puts the wire back. A thread that finds the wire taken has nothing to do: the thread with the wire looks at
+//!   thread puts the wire back. A thread that finds the wire taken has nothing to do: the thread with the wire handles
 //!   all requests before it puts the wire back.
 //! * **The poller** is a role too. The thread that has the poller sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
@@ -33,19 +33,19 @@
 //! * **Serving**: while many threads or any tasks wait, the I/O thread has the poller. Each time it has polled the
 //!   sockets, the I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
 //! * **Gathering**: after the I/O thread has woken many callers together, it waits for their next requests, until no
-//!   more callers come. The woken callers only [note](notes::Notes) their requests, and [wake one
+//!   more requests arrive. The woken callers only [note](notes::Notes) their requests, and [wake one
 //!   another](relay::Relay). All noted requests begin in one section, and share one write to each node.
 //! * **Passing on**: a caller that has its outcome passes the poller to another waiting thread, or to the I/O thread if
 //!   many operations wait. The I/O thread gives the poller back after a millisecond with few waiting threads.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
-//!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
-//!   themselves, and no other task is woken. Meanwhile, a thread that waits for the loss of a lock relies on its own
-//!   clock.
+//!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, waiting threads poll the
+//!   sockets themselves, and no other task is woken. Meanwhile, a thread that waits for the loss of a lock relies on
+//!   its own clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
 //!   thread does not keep the poller. Instead, it waits without the poller until a socket is ready, as it does between
-//!   calls. So another caller polls for itself, even if ten thousand tasks rest. After a call, the I/O thread naps for
-//!   a millisecond, so it may notice a free lock a millisecond late.
+//!   calls. So another caller can poll the sockets itself, even if ten thousand tasks rest. After a call, the I/O
+//!   thread naps for a millisecond, so it may notice a free lock a millisecond late.
 //! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
 //!   poller. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!

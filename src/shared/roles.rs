@@ -59,7 +59,7 @@ pub(super) enum IoThread {
     Napping,
     /// The I/O thread rests while a caller has the poller.
     Parked,
-    /// The I/O thread waits without the poller, until a socket is ready or this time has come.
+    /// The I/O thread waits without the poller, until a socket is ready or until this time.
     Watching(Instant),
 }
 

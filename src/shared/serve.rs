@@ -68,7 +68,7 @@ pub(super) enum Wait {
     /// The thread waits until the caller's deadline.
     Deadline(Duration),
     /// The thread waits for this time, which is longer than the nodes may take. While the I/O thread serves the
-    /// callers, it wakes this thread in time. So this thread sleeps without a timer, which costs 0.6 us less.
+    /// callers, it wakes this thread in time. So this thread sleeps without a timer, which saves 0.6 us.
     Patience(Duration),
     /// The thread waits until the outcome is decided.
     Forever,
