@@ -11,7 +11,7 @@
 //!
 //! # Not here
 //!
-//! The claim owns the timer of the next extension. The extension itself is the operation `extend` of the engine.
+//! The timer for extensions is in the claim. The extension itself is the operation `extend` of the engine.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};

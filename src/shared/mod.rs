@@ -86,9 +86,9 @@
 //!
 //! * **No call waits longer than its own deadline** for a node or for another thread, because each caller checks its
 //!   own clock. A caller waits without a deadline only for the mutex, which is held for microseconds. A call without a
-//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves the callers, it enforces
-//!   this limit. If a thread keeps the wire for too long, the I/O thread wakes the waiting threads, and each checks its
-//!   own clock.
+//!   deadline ends, at the latest, after the longest time that the nodes may take. While the I/O thread serves the
+//!   callers, it enforces this limit. If a thread keeps the wire for too long, the I/O thread wakes the waiting
+//!   threads, and each checks its own clock.
 //! * **A lone caller does not pay for sharing**: a call locks an uncontended mutex, and wakes no thread. A lock and its
 //!   release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
