@@ -1,5 +1,4 @@
-//! Shows the whole life of a lock: taken, used, extended, released. Also shows what a second client
-//! sees.
+//! Takes a lock, works under it, extends it and releases it. Also shows what a second client sees.
 //!
 //! ```text
 //! cargo run --features embedded --example quickstart                       nodes in this process
@@ -66,7 +65,7 @@ fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     Ok(())
 }
 
-/// A second client, with its own handle, waits a moment and is refused.
+/// A second client, with its own handle, waits a moment and does not get the lock.
 fn second_client_is_refused(urls: &[String], resource: &str) -> Result<(), Box<dyn Error>> {
     let other = Redlock::connect(urls)?;
     let patience = LockOptions::new(TTL).wait(Duration::from_millis(200));

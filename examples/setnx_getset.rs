@@ -1,7 +1,7 @@
 //! Shows the historic lock `SETNX key time-stamp` on one server, and why it needed `GETSET`.
 //!
 //! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012), no command could set a key together with its expiry. So the
-//! value was the wall-clock time at which the lock ended. A client that found a time in the past assumed that the
+//! value was the wall-clock time at which the lock expired. A client that found a time in the past assumed that the
 //! holder had died, and took over the lock. A client could take over the lock in two ways:
 //!
 //! ```text

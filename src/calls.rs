@@ -22,7 +22,7 @@ use crate::trace::Operation;
 /// The outcome of an operation, or a report that no outcome came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// The result of trusting nodes, with the nodes that still have no counter floor and the reasons.
+/// The result of trusting nodes, and the nodes that still have no counter floor, each with the reason.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------

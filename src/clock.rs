@@ -43,7 +43,7 @@ pub(crate) fn wall() -> Duration {
 /// Identifies the clock that produced an [`Instant`]. Two instants may be compared only if the identities are equal.
 ///
 /// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
-/// the system does not identify the clock, instants may not be compared.
+/// the system does not identify the clock, instants must not be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
     boot: u128,

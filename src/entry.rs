@@ -4,9 +4,9 @@
 //! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. The name and the
 //! token are encoded once, when the token is generated, and copied in one piece into every command about the lock. The
 //! holder, the claim and the requests about the lock share the buffer. The buffer comes from the engine's pool and
-//! returns to it, so that steady locking allocates nothing. The entry also stores the lock delay, the end of the lock's
-//! validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing token are
-//! in the buffer after the token.
+//! returns to it, so that repeated locking allocates nothing. The entry also stores the lock delay, the end of the
+//! lock's validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing
+//! token are in the buffer after the token.
 //!
 //! The entry also contains the [`Kind`] of the lock.
 
@@ -39,7 +39,7 @@ struct Body {
     shape: Shape,
     /// The lock delay: how long the nodes keep the keys after the validity ends.
     delay: Delay,
-    /// The end of the validity, in nanoseconds. The field is zero if the end is not known.
+    /// The end of the validity, in nanoseconds. Zero if the end is not known.
     end: AtomicU64,
     /// The longest ttl that the keys have had, without the delay, in nanoseconds. The field is zero if the lock was
     /// never granted.
@@ -131,7 +131,7 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The `buffer` takes 16 bytes, `shape` and `delay` take 8, and `end` and `ttl` take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// If this bit of the number of names is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
+/// If this bit is set in the number of names, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The number of bytes for the numbers of a permit: the number of slots, and the slot.
@@ -256,8 +256,8 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of a shared lock with the same name, token and end. The returned entry shares nothing with
-    /// this entry.
+    /// Returns the entry of a shared lock with the same name, token and end of the validity. The returned entry shares
+    /// nothing with this entry.
     #[cold]
     pub(crate) fn as_shared(&self) -> Self {
         let token = self.token().as_bytes();
@@ -302,7 +302,7 @@ impl Entry {
         self
     }
 
-    /// Sets the fencing token. Copies the entry if it has no room for a fencing token, or is shared.
+    /// Sets the fencing token. Copies the entry if it has no space for a fencing token, or is shared.
     #[cold]
     pub(crate) fn set_fencing_token(&mut self, token: u64) {
         if !self.has_room() {
@@ -371,19 +371,19 @@ impl Entry {
         Instant::from_nanos(self.0.end.load(Ordering::Acquire))
     }
 
-    /// Sets the end to `end`, which may be earlier than before, and raises the longest ttl to `ttl`.
+    /// Sets the end of the validity to `end`, which may be earlier than before, and raises the longest ttl to `ttl`.
     pub(crate) fn set_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.store(end.as_nanos(), Ordering::Release);
     }
 
-    /// Sets the end to `end` if `end` is later, and raises the longest ttl to `ttl`.
+    /// Raises the end of the validity to at least `end`, and the longest ttl to at least `ttl`.
     pub(crate) fn lengthen_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Sets the end to `now` if the end is later or not known, because the lock is lost.
+    /// Ends the validity at `now` at the latest, because the lock is lost.
     pub(crate) fn end_now(&self, now: Instant) {
         let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
@@ -400,13 +400,13 @@ impl Entry {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// Copies the body of this entry, so that the entry no longer shares its end with clones.
+    /// Copies the body of this entry, so that clones no longer share the end of the validity.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
     }
 
-    /// Returns `true` if `other` is a clone of this entry and shares its end.
+    /// Returns `true` if `other` is a clone of this entry and shares the end of its validity.
     pub(crate) fn is_one_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

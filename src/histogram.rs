@@ -19,11 +19,11 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The number of bits for the buckets in each doubling.
+/// The number of bits that select a bucket within a doubling.
 const FINE_BITS: u32 = 4;
 const FINE: usize = 1 << FINE_BITS;
 
-/// The number of bits for the width of the first bucket: 64 ns.
+/// The first bucket is 2 to the power of this number nanoseconds wide: 64 ns.
 const WIDTH_BITS: u32 = 6;
 
 /// The number that is added to a duration in nanoseconds, so that every doubling of the sum has [`FINE`] buckets.

@@ -24,10 +24,10 @@
 //! # What it guarantees
 //!
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes keeps its keys,
-//!   clocks run within the drift, and holders stop when their lock is no longer valid. If another client deletes the
-//!   keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
-//! * **Honest validity.** The validity is measured from a time before the first byte was sent. The validity ends early
-//!   rather than late, even while the machine is suspended. A holder can read the remaining ttl from a majority
+//!   no clock drifts more than allowed, and holders stop when their lock is no longer valid. If another client deletes
+//!   the keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
+//! * **Honest validity.** The validity is measured from a time before the first byte was sent. So it ends early rather
+//!   than late, and it also runs while the machine is suspended. A holder can read the remaining ttl from a majority
 //!   with [`LockGuard::confirm`], even if it does not know when the lock expires.
 //! * **No key left behind.** The handle releases every key that an attempt may have left on a node, even on a node that
 //!   was silent for a while.

@@ -30,18 +30,18 @@ pub const TOKEN_RANDOM_BYTES: usize = 20;
 /// id.
 pub const OWNER_BYTES_MAX: usize = 64;
 
-/// The longest prefix of all keys of a handle: half of the longest name.
+/// The longest prefix of a handle's names, which is half of the longest name.
 pub const KEY_PREFIX_BYTES_MAX: usize = RESOURCE_BYTES_MAX / 2;
 
 /// The longest token: the random part and the label.
 pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 
-/// The smallest value for the longest ttl. With the default drift, this ttl still leaves some validity in whole
-/// milliseconds, which is how servers count.
+/// The smallest value for the longest ttl. With the default drift, this ttl leaves a validity of at least one
+/// millisecond.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The handle makes this
-/// assumption about locks that a restarted node may have forgotten, and about locks from another handle.
+/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The handle assumes this
+/// ttl for locks that a restarted node may have forgotten, and for locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// The longest ttl that is accepted by default. If you need a lock for longer, extend it from time to time, so that it
@@ -49,11 +49,11 @@ pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add the ttl to their wall clock in signed milliseconds,
-/// and the engine adds it to its clock in nanoseconds. The largest ttl does not overflow either sum.
+/// and the engine adds it to its clock in nanoseconds. With this ttl, neither sum overflows.
 pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// The longest lock delay, which equals the default longest ttl. Each lock stores the delay, lengthened for the drift,
-/// as milliseconds in 32 bits.
+/// The longest lock delay, which equals the default longest ttl. Each lock stores the delay plus its drift as
+/// milliseconds in 32 bits.
 pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 
 /// The default of [`Builder::counter_ttl`](crate::Builder::counter_ttl): how long a node keeps the counter of a
@@ -82,9 +82,9 @@ pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 
 /// The largest number of commands that may be in flight to one node.
 ///
-/// 64 callers send some 240,000 commands a second to each node. If a node leaves half of this number unanswered (about
-/// 140 ms at this load), the handle treats it as silent. The other half is reserved for the releases of the unanswered
-/// commands.
+/// 64 callers send some 240,000 commands a second to each node. If a node leaves half of this number unanswered (at
+/// this load, about 140 ms), the handle treats it as silent. The other half is reserved for the releases of the
+/// unanswered commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
 /// The largest number of unsent bytes for one node: the length of half of [`IN_FLIGHT_MAX`] typical commands.
@@ -137,7 +137,7 @@ pub const PUSHES_MAX: u32 = 1024;
 pub const ROUNDS_MAX: usize = 1 << 16;
 
 /// The largest number of watches of one handle. When a key changes, the handle checks all watches of this key, and when
-/// a node comes back, it checks all watches.
+/// a node is reachable again, it checks all watches.
 pub const WATCHES_MAX: usize = 1 << 12;
 
 /// The largest number of open extensions of kept locks in an engine. Usually all extensions that are due in one tick go
@@ -157,8 +157,8 @@ pub(crate) const WATCHED_MAX: usize = 1000;
 /// Longer commands would save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The largest number of renewals that go to a node without waiting for the node's turn. A number as small as this
-/// hardly delays other commands.
+/// The largest number of renewals that go to a node without waiting for the node's turn. So few renewals hardly delay
+/// other commands.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the
@@ -170,8 +170,8 @@ pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and of
-/// releases that are not confirmed (debts). If an operation needs one more token, the handle refuses it as `Saturated`.
-/// Adoptions and releases are never refused.
+/// unconfirmed releases. If an operation needs one more token, the handle refuses it as `Saturated`. Adoptions and
+/// releases are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// The largest number of unconfirmed releases for one node. This number equals the largest number of tokens, so that
@@ -191,11 +191,11 @@ pub(crate) const POOLED_MAX: usize = 4 << 10;
 #[cfg(feature = "tracing")]
 pub(crate) const NOTICES_MAX: usize = 256;
 
-/// The shortest node timeout that may be configured: the tick of the wheel.
+/// The shortest node timeout that may be configured: the tick of the timer wheel.
 pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 /// The smallest value of [`Builder::dead_after`](crate::Builder::dead_after): the silence after which a node is
-/// suspect. Closing a connection sooner would lose the order of the commands sent on it.
+/// suspect. After an earlier reconnection, commands could overtake older commands on the closed connection.
 pub const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// The longest user name and the longest password of a node, in bytes. Cloud services use signed tokens of 2 to 3 KiB

@@ -374,7 +374,7 @@ impl LocalRedlock {
     }
 
     /// Returns the state of every node, in the order of the configuration. The states are meant for operators, not for
-    /// decisions. The call costs one allocation and no I/O.
+    /// decisions. The call allocates once and does no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
@@ -397,7 +397,7 @@ impl LocalRedlock {
         calls::listed(self.ask(|engine, now| engine.names(now, prefix.as_ref()))?)
     }
 
-    /// Returns the statistics of the handle: see [`Stats`]. The call costs some microseconds and allocations, and no
+    /// Returns the statistics of the handle: see [`Stats`]. The call takes some microseconds, allocates, and does no
     /// I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -56,8 +56,8 @@ pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
 /// The floor contains the server's incarnation, and either the largest number that the server has given, or a note that
-/// the node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives
-/// no fencing tokens until it is repaired.
+/// the node is being repaired. No lock can have this name. You may read the floor. If you delete the floor, the node
+/// gives no fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
 /// The prefix of the keys that contain the counters for [fencing tokens](crate::LockOptions::fenced). The name of the
@@ -153,9 +153,9 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
 /// The first bytes of the token of a broken lock. The following bytes differ between broken locks.
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
-/// Returns the token that replaces `token` when its lock is broken. Equal tokens have equal results, different tokens
-/// have different results, and the token of a broken lock stays the same. The label says that the lock was broken, and
-/// contains the owner.
+/// Returns the token that replaces `token` when its lock is broken. Equal tokens give equal results, and different
+/// tokens give different results. The token of a broken lock does not change. The label says that the lock was broken,
+/// and contains the owner.
 pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();

@@ -1,4 +1,4 @@
-//! A builder that accepts any settings, and reports the first mistake in [`Builder::config`].
+//! A builder whose setters accept any value. [`Builder::config`] reports the first mistake.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -86,8 +86,8 @@ impl Builder {
     /// Sets how long an answer may be overdue before the handle closes the connection: at least 100 ms, and at least
     /// the node timeout. Default: 30 s.
     ///
-    /// Choose a long time: a silent node does not slow down locks. A reconnection to a node that is only slow would
-    /// lose the order of the commands.
+    /// Choose a long time: a silent node does not slow down locks. On a new connection, commands could overtake older
+    /// commands that a slow node has not run yet.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
@@ -104,8 +104,8 @@ impl Builder {
         self
     }
 
-    /// Subtracts `factor` (from 0 to less than 1) times the ttl, and `fixed`, from every validity, because clocks run
-    /// at different rates. The defaults are 0.01 and 2 ms. All clients should use the same values.
+    /// Sets the drift, because clocks run at different rates. Every validity is shortened by `factor` (from 0 to less
+    /// than 1) times the ttl, plus `fixed`. The defaults are 0.01 and 2 ms. All clients should use the same values.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), ConfigFault::DriftFactor);
@@ -147,8 +147,8 @@ impl Builder {
     /// than [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days (60 s
     /// with [`RestartGuard::Strict`]).
     ///
-    /// A delay helps if work may continue after its lock has ended. For example, a process may need time to stop, or a
-    /// suspended program may continue for a while before it checks its lock
+    /// A delay helps if work may continue after its lock has expired. For example, a process may need time to stop, or
+    /// a suspended program may continue for a while before it checks its lock
     /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
     /// gets the lock until `delay` has also passed. The old holder must stop within the delay. A release does not wait
     /// for the delay, but deletes the keys immediately. A late release also deletes the keys immediately, and so does
@@ -167,8 +167,8 @@ impl Builder {
     ///   remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`]) have
     ///   forgotten the lock, the remaining keys still prevent other clients from taking it. If an operator has deleted
     ///   the missing keys, the remaining keys do not prevent other clients from taking the lock. A node that stalled
-    ///   during the loss may later run an extension that was sent before, and then keeps its key for the ttl and the
-    ///   delay. The key on this one node blocks other clients only if other nodes are also unreachable.
+    ///   during the loss may still run an earlier extension, and then keeps its key for another ttl plus the delay. The
+    ///   key on this one node blocks other clients only if other nodes are also unreachable.
     /// * A handle does not know the delay of another handle's lock, so the remaining times in `inspect`, `watch` and
     ///   the reports of waiting callers include the delay.
     ///
@@ -197,10 +197,10 @@ impl Builder {
     /// Sets how long a node keeps the counter of a resource after its last [fencing token](crate::LockOptions::fenced).
     /// Default: a day.
     ///
-    /// The time affects only how much memory the nodes use, and only if locks have very many different names. A node
-    /// replaces an expired counter by its counter floor, which is at least as large, so fencing tokens still increase.
-    /// Clients may use different times, because the client that takes a lock sets the ttl of the counter. The time must
-    /// be between one second and 100 years.
+    /// If locks have very many different names, a shorter time saves memory on the nodes. A node replaces an expired
+    /// counter by its counter floor, which is at least as large, so fencing tokens still increase. Clients may use
+    /// different times, because the client that takes a lock sets the ttl of the counter. The time must be between one
+    /// second and 100 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -279,9 +279,9 @@ impl Builder {
     /// user may not run them (`-@scripting`) or if the server cannot. With this option the handle sends no script at
     /// all. The text below also applies to nodes that refuse scripts, except for the part about the restart guard.
     ///
-    /// The handle takes a lock with `SET`, as with scripts. For the first lock on a connection, the handle asks the
-    /// node how the lock can be released, which costs one more round trip. The handle uses the first of the following
-    /// ways that the node supports and permits:
+    /// The handle takes a lock with `SET`, as it does on nodes that run scripts. For the first lock on a connection,
+    /// the handle asks the node how the lock can be released, which costs one more round trip. The handle uses the
+    /// first of the following ways that the node supports and permits:
     ///
     /// | way | servers | round trips |
     /// | --- | --- | --- |
@@ -296,7 +296,7 @@ impl Builder {
     ///
     /// # What differs
     ///
-    /// * A release with two round trips may not finish if the program ends right after the release or the drop of a
+    /// * A release with two round trips might not finish if the program ends right after the release or the drop of a
     ///   guard. The keys of the lock may then stay until their ttl ends.
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a

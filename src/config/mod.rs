@@ -1,7 +1,8 @@
 //! The configuration of a handle (nodes, timeouts and limits), which is valid by construction.
 //!
-//! Only [`Builder::config`] creates a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1 to
-//! 31 nodes with different addresses. No timeout is too short, and at least one ttl leaves some validity.
+//! Only [`Builder::config`] creates a [`Config`]. This method finds every mistake before any I/O. Each `Config` has 1
+//! to 31 nodes with different addresses. No timeout is too short, and the handle accepts at least one ttl whose
+//! validity is not zero.
 //!
 //! No `Debug` output, label or error shows the credentials from the URLs.
 //!
@@ -130,7 +131,7 @@ impl Config {
         Builder::default()
     }
 
-    /// Returns the 1 to 31 nodes, with different addresses, in the order of their addition.
+    /// Returns the 1 to 31 nodes, with different addresses, in the order in which they were added.
     #[must_use]
     pub fn nodes(&self) -> &[NodeConfig] {
         &self.nodes
@@ -164,7 +165,7 @@ impl Config {
         &self.settings.group
     }
 
-    /// Returns `true` if the handle asks no node to run a script.
+    /// Returns `true` if the handle uses no scripts.
     #[must_use]
     pub fn without_scripts(&self) -> bool {
         self.settings.without_scripts
@@ -212,7 +213,7 @@ getters! {
     drift: Drift,
     /// Returns how long to wait for a node's vote, or `None` if the wait depends on the ttl and the round-trip time.
     node_timeout: Option<Duration>,
-    /// Returns how long a connection and its handshake may take.
+    /// Returns how long connecting and the handshake may take.
     connect_timeout: Duration,
     /// Returns how long an answer may be overdue before the handle closes the connection.
     dead_after: Duration,

@@ -52,8 +52,8 @@ impl Retry {
         }
     }
 
-    /// Makes each call give up after the time `wait`, and removes the limit of attempts. If `wait` is zero, a call
-    /// makes one attempt.
+    /// Makes each call give up after `wait`, and removes the limit of attempts. If `wait` is zero, a call makes one
+    /// attempt.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -93,7 +93,7 @@ pub enum RestartGuard {
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
     /// identity has changed or can no longer be read. A node also enters quarantine if it refused a command because it
-    /// loads its data or is a replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that
+    /// loads its data or is a replica (`LOADING`, `READONLY`, `MASTERDOWN`). A quarantine begins at the end of a
     /// handshake. The quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle
     /// was asked for a longer ttl, the quarantine lasts for that ttl plus the drift. After the quarantine, every
     /// forgotten lock has expired.
@@ -135,11 +135,11 @@ pub enum RestartGuard {
     ///   server must have no replicas, and must never have been promoted. A client checks these conditions with `CONFIG
     ///   GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not
     ///   restored from a copy. The exception further assumes that these settings do not change while the server runs,
-    ///   and that no replica is promoted *and restarted* before a client has asked that replica.
+    ///   and that no replica is promoted *and restarted* before a client has checked that replica.
     /// * The errors `LOADING`, `READONLY` and `MASTERDOWN`, and a stepped clock, cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
-    /// With `Strict`, the nodes run scripts instead of plain `SET`s. Each command has some 200 more bytes, a new
+    /// With `Strict`, the nodes run scripts instead of plain `SET`s. Each command is some 200 bytes longer, a new
     /// connection costs one more round trip, and each node stores two more keys. The user needs permission for `INFO`
     /// and for both keys: see the ACL line in [`manual::permissions`](crate::manual::permissions).
     ///
@@ -153,7 +153,7 @@ pub enum RestartGuard {
     /// * A barrier is deleted.
     ///
     /// If clients have different values of `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A
-    /// client may not know a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the
+    /// client might not know a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the
     /// clients with the longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
@@ -259,8 +259,8 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Makes the call give up after the time `wait`, and removes the handle's limit of tries. If [`tries`](Self::tries)
-    /// is set too, the call ends at whichever limit comes first. If `wait` is zero, the call makes one try.
+    /// Makes the call give up after `wait`, and removes the handle's limit of tries. If [`tries`](Self::tries) is set
+    /// too, the call ends at whichever limit comes first. If `wait` is zero, the call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
     /// fails immediately. A program should pause before it calls again.
@@ -286,17 +286,17 @@ impl LockOptions {
         self
     }
 
-    /// Makes the handle extend the lock automatically until the lock is released or lost. The handle extends the lock
-    /// by its ttl whenever half of its validity is left. If an extension fails, the handle tries again in the remaining
+    /// Makes the handle extend the lock automatically until the lock is released or lost. Whenever half of the validity
+    /// is left, the handle extends the lock by its ttl. If an extension fails, the handle tries again in the remaining
     /// time.
     ///
     /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
     ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`
     ///   and `Lock::to_bytes` also end the extensions. Dropping a plain [`Lock`](crate::Lock) ends its extensions, but
     ///   does not release the lock. A leaked guard or lock is still extended.
-    /// * A failed extension does not end the lock. The lock is valid until its end, and the handle tries to extend it
-    ///   again (at most 15 times, with ever shorter pauses). If a majority reports that the key is missing, the lock is
-    ///   lost.
+    /// * A failed extension does not end the lock. The lock stays valid until it expires, and the handle tries to
+    ///   extend it again (at most 15 times, with ever shorter pauses). If a majority reports that the key is missing,
+    ///   the lock is lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The handle reports the lock as lost two round trips after the key has changed on a majority.
     ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant.
@@ -373,7 +373,7 @@ impl LockOptions {
     ///
     /// For a fenced lock, each node runs a script instead of a `SET`. Rarely, no majority returns the same fencing
     /// token. Then the call makes a second round trip, which shortens the validity
-    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Repeated locking of one name, or of names of
+    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Locking one name again, or another name of
     /// the same length, still allocates nothing.
     ///
     /// ```no_run

@@ -123,7 +123,7 @@ impl fmt::Debug for Pem {
 }
 
 impl NodeTls {
-    /// Returns these settings, and takes missing settings from `options`.
+    /// Returns these settings, with missing settings taken from `options`.
     pub(crate) fn or(&self, options: &TlsOptions) -> Self {
         let (own, other) = (self.clone(), options.0.clone());
         Self {

@@ -504,7 +504,7 @@ mod tests {
     }
 
     proptest! {
-        /// Parsing any text returns a result, and the label of a node parses to the same address.
+        /// Parsing never panics, and the label of a node parses to the same address.
         #[test]
         fn labels_parse_to_the_same_address(text in prop_oneof![url_like(), any::<String>()]) {
             if let Ok(node) = parse(&text) {

@@ -234,7 +234,7 @@ impl Link {
         self.fail(reason, tools);
     }
 
-    /// Ends the connection, or the attempt, with a reset. Reports nothing.
+    /// Resets the connection, or the attempt to connect. Reports nothing.
     pub(super) fn abort(&mut self, registry: &Registry) {
         self.ready = Ready::default();
         match core::mem::replace(&mut self.state, State::Idle) {

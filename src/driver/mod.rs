@@ -441,13 +441,13 @@ impl Driver {
     }
 
     /// Returns the state of every node, in the order of the configuration. Show the states to operators, but do not
-    /// base decisions on them. The call costs one allocation and no I/O.
+    /// base decisions on them. The call allocates once and does no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.inner.engine.node_statuses(clock::now()).collect()
     }
 
-    /// Returns the statistics of the driver: see [`Stats`]. The call costs some microseconds and allocations, and no
+    /// Returns the statistics of the driver: see [`Stats`]. The call takes some microseconds, allocates, and does no
     /// I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {

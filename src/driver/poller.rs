@@ -1,4 +1,4 @@
-//! The poll is separate from the sockets, so that one thread can sleep in the poll while another reads and writes.
+//! The poller is separate from the sockets, so that one thread can sleep in the poller while another reads and writes.
 //!
 //! The method [`Poller::sleep`] returns the sockets that became ready, and [`Wire::note`](super::Wire::note) records
 //! them.
@@ -35,7 +35,7 @@ pub(super) fn ready(event: &Event) -> Ready {
     }
 }
 
-/// The sockets that became ready while a thread slept in the poll. No entry may be lost, because the system reports
+/// The sockets that became ready while a thread slept in the poller. No entry may be lost, because the system reports
 /// each event only once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
@@ -82,7 +82,7 @@ impl Readiness {
     }
 }
 
-/// The poll, in which one thread at a time sleeps.
+/// The poller, in which one thread at a time sleeps.
 pub(crate) struct Poller {
     poll: Poll,
     /// A buffer with room for one event of each source, so that one sleep returns all events.
@@ -103,7 +103,7 @@ impl Poller {
     }
 
     /// Sleeps until a socket is ready or `limit` has passed, and returns the ready sockets. A sleep may be up to a
-    /// millisecond too short, because the poll has a resolution of milliseconds and must not be late. The next call
+    /// millisecond too short, because the poller has a resolution of milliseconds and must not be late. The next call
     /// then sleeps exactly for the remaining time.
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {

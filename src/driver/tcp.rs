@@ -13,8 +13,8 @@ use rustix::net::sockopt;
 
 use crate::error::{LinkError, LinkFault};
 
-/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls. So a `SET` from
-/// before a network partition cannot run long afterwards.
+/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls. So a `SET` that was
+/// sent before a network partition cannot run long after it.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);

@@ -8,10 +8,9 @@
 //!
 //! # Guarantees
 //!
-//! * **Bytes that were copied out count as sent for the engine** ([`Input::Transmitted`]), so that no other thread
-//!   withdraws bytes that may be on their way. The wire keeps bytes that the kernel did not accept, and writes them
-//!   first. Until these bytes are written, the wire copies out no more bytes for that node. [`Wire::flush`] keeps no
-//!   bytes.
+//! * **For the engine, copied bytes count as sent** ([`Input::Transmitted`]), so that no other thread withdraws bytes
+//!   that may be on their way. The wire keeps bytes that the kernel did not accept, and writes them first. Until these
+//!   bytes are written, the wire copies out no more bytes for that node. [`Wire::flush`] keeps no bytes.
 //! * **No function waits.**
 
 use alloc::boxed::Box;
@@ -99,7 +98,7 @@ impl Wire {
         })
     }
 
-    /// Returns the waker that ends a sleep in the poll from any thread.
+    /// Returns the waker that ends a sleep in the poller from any thread.
     pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
@@ -321,7 +320,7 @@ impl Wire {
 
 impl Node {
     /// Writes as many of `bytes` as the kernel accepts, and returns their number. Returns `None` if the connection has
-    /// ended or ends now. The wire reports this end to the engine.
+    /// ended or ends now. The wire reports to the engine that the connection has ended.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;

@@ -24,8 +24,8 @@ pub enum LockError {
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     NoQuorum(Report),
-    /// A majority granted the lock, but so late that no validity is left, or too many nodes are too far away to answer
-    /// within half of this short ttl. The handle releases the granted keys.
+    /// A majority granted the lock, but so late that no validity is left. Or the ttl is so short that too many nodes
+    /// cannot answer within half of it. The handle releases the granted keys.
     TooSlow(Report),
     /// A node has the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use this
     /// node together with other nodes, or with another group name. Two groups that share some nodes can have majorities

@@ -546,7 +546,7 @@ impl NodeReport {
     }
 
     /// Returns the text that follows the outcome: the resource, or the words of the server. If the key is missing or
-    /// has another token, the text may say that the server may have forgotten a lock before this handle first
+    /// has another token, the text may add that the server might have forgotten a lock before this handle first
     /// connected.
     fn addition(&self) -> String {
         match (&self.resource, &self.words, self.met_young) {
@@ -576,7 +576,7 @@ const MAY_HAVE_FORGOTTEN: &str = "it may have forgotten locks";
 pub enum NodeOutcome {
     /// The node said yes: it has locked, extended or deleted the key.
     Granted,
-    /// The key holds the token of another client. For a permit, all permits are taken.
+    /// The key holds the token of another client. If a permit was requested, all permits are taken.
     Held,
     /// The resource has this number of permits, and the request named another number.
     OtherPermits(u16),
@@ -589,10 +589,10 @@ pub enum NodeOutcome {
     /// The handle had no connection to the node, or lost the connection before the answer.
     Unreachable(LinkError),
     /// The node's answer does not count until `until`, by the clock of the handle. The node restarted and may
-    /// have forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier.
-    /// With [`RestartGuard::Strict`](crate::RestartGuard), `until` is the current time while the handle reads the
-    /// marker of the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard)
-    /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// have forgotten locks, or its clock was stepped and locks may have expired early, or it has a barrier. With
+    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the current time while the handle reads the marker of
+    /// the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
+    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time when the node votes again.
         until: Instant,

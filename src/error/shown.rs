@@ -22,7 +22,7 @@ pub(crate) fn words(text: &str) -> Arc<str> {
 }
 
 /// Returns the text after the `code` in a server's error `line`, up to the first byte that cannot be shown. Leaves out
-/// words of the command that servers repeat, such as names and tokens.
+/// words that the server repeats from the command, such as names and tokens.
 pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let is_shown = |byte: &&u8| (byte.is_ascii_graphic() || **byte == b' ') && **byte != b'\\';
     let shown = line.iter().take_while(is_shown).count();

@@ -15,7 +15,7 @@ use crate::time::Instant;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The largest number of reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), because a caller
-/// may never poll.
+/// might never poll.
 pub(super) const REPORTS_MAX: usize = 1024;
 
 /// The state of one call to a handle.

@@ -23,7 +23,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns an observation of the election `name` that has not seen a leader yet.
+    /// Returns a new observation, which has seen no leader of the election `name` yet.
     pub fn of(name: impl AsRef<[u8]>) -> Self {
         let name = name.as_ref().to_vec();
         Self {

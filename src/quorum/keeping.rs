@@ -6,12 +6,12 @@
 //!
 //! # Guarantees
 //!
-//! * No extension asks for more than the limit permits. An extension is never due if it would gain nothing.
+//! * No extension makes a lock last beyond its limit. An extension is never due if it would gain nothing.
 //! * A failed try changes only the time of the next try. The engine makes at most 15 tries before the lock expires.
 //!
 //! # Not here
 //!
-//! The timer belongs to the claim. The extension itself is the operation `extend` of the engine.
+//! The timer for extensions is in the claim. The extension itself is the operation `extend` of the engine.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -60,8 +60,8 @@ const WATCHED: u8 = 8;
 pub(crate) struct Kept {
     keeping: Keeping,
     extensions_left: AtomicU32,
-    /// Extensions begin at ticks that are multiples of two to this power. With [`AT_ONCE`], extensions begin when they
-    /// are due. Only the engine reads and writes this field.
+    /// The exponent of a power of two. Extensions begin at ticks that are multiples of this power. With [`AT_ONCE`],
+    /// extensions begin when they are due. Only the engine reads and writes this field.
     step: AtomicU8,
     /// The bits [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
     state: AtomicU8,
@@ -70,7 +70,7 @@ pub(crate) struct Kept {
 // Together with the two counters of its `Arc`, a `Kept` takes half of a cache line.
 const _: () = assert!(size_of::<Kept>() == 16);
 
-/// The step of a lock whose extensions begin when they are due.
+/// The `step` of a lock whose extensions begin when they are due.
 const AT_ONCE: u8 = u8::MAX;
 
 impl Keeping {
@@ -289,7 +289,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Like [`Kept::due`], for the only kept lock, whose extension was not tried yet.
+    /// Like [`Kept::due`], for a single kept lock before its first extension.
     fn due(kept: &Arc<Kept>, now: Instant, end: Instant) -> Option<(Duration, Instant)> {
         kept.due(now, (end, Instant::ZERO), 1, Drift::default())
     }
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// The limit is rounded down to a tick, so that it is never late.
+    /// The limit is rounded down to a tick, so that no extension exceeds it.
     #[test]
     fn a_long_ttl_is_asked_for_in_pieces_and_no_limit_is_passed() {
         let pieces = Duration::from_millis(u32::MAX.into());

@@ -156,7 +156,7 @@ impl Tally {
         }
     }
 
-    /// Withdraws the yes of a node whose connection was lost before the outcome was certain.
+    /// Withdraws the yes vote of a node whose connection was lost before the outcome was certain.
     pub(crate) fn withdraw(&mut self, node: NodeId) -> bool {
         self.yes.remove(node) && self.abstained.insert(node)
     }

@@ -109,7 +109,7 @@ impl Drift {
 
     /// Returns when the validity of a lock of `ttl` ends, if the request's first byte was sent at or after `sent`.
     ///
-    /// Returns `sent` itself, which means no validity, if the drift is not shorter than the ttl.
+    /// If the drift is not shorter than the ttl, returns `sent` itself, which means no validity.
     #[must_use]
     pub(crate) fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);

@@ -64,7 +64,7 @@ impl Decimal {
 /// Returns the eight decimal digits of a number below 10^8, with the first digit in the lowest byte.
 ///
 /// The function splits the number into halves until each digit has its own byte of one register. So it needs no loop
-/// over the digits, and only one store, which can be read back quickly.
+/// over the digits, and writes them to memory in one step, which makes reading them back quick.
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f; // fours / 100

@@ -15,8 +15,8 @@ use super::view::View;
 
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
-/// times, no matter how the stream is cut into pieces. It never looks at the payload of a string. Decoding scalars and
+/// The decoder stores no bytes, only its position in a torn reply. The decoder inspects each byte a bounded number of
+/// times, no matter how the stream is cut into pieces. It never inspects the payload of a string. Decoding scalars and
 /// flat aggregates allocates nothing. Other replies need a stack, which the decoder keeps and uses again.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]

@@ -13,7 +13,8 @@ use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
 
-/// The limits that the fast path checks. The shortest replies are never too long, so they are not checked.
+/// The limits that the fast path checks. The fast path does not check the shortest replies, because every limit permits
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Longest {
     /// The longest text of a line.

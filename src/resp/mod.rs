@@ -22,11 +22,11 @@
 //!   offset and the rule. The decoder refuses a wrong byte at the latest when the line or string with that byte has
 //!   ended.
 //! * **Linear.** Decoding n bytes takes O(n) steps, no matter how the bytes are cut into pieces. The decoder does not
-//!   look at the payload of a string.
+//!   inspect the payload of a string.
 //! * **Limits before memory.** The decoder reserves no memory for the lengths that a header announces. A line has at
 //!   most 64 KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
-//! * **Little stack.** The decoder is not recursive. Comparing or printing a value takes one call for each of at most
-//!   32 levels.
+//! * **Little stack.** The decoder is not recursive. Comparing or printing a value takes one call for each level, of at
+//!   most 32.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
 //!   iteration. So iteration reads a nested element once for each aggregate that contains it.
 //! * **No panic on any input.**

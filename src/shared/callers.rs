@@ -72,7 +72,7 @@ impl Callers {
         self.open_slot(round).is_some()
     }
 
-    /// Offers the poll to the thread that began to wait last. Returns the operation of that thread.
+    /// Offers the poller to the thread that began to wait last. Returns the operation of that thread.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
         let slot = Arc::clone(self.open_slot(round)?);
@@ -241,8 +241,8 @@ impl Callers {
         }
     }
 
-    /// Handles a panic of the engine. Refuses every call, including the `noted` calls, which have not begun, and
-    /// reports every lock as lost.
+    /// Handles a panic of the engine. Refuses every call, also the `noted` calls that have not begun, and reports every
+    /// lock as lost.
     pub(super) fn refuse_all(&mut self, noted: impl Iterator<Item = Arc<Slot>>) {
         self.threads.clear();
         let calls = self.operations.iter_mut().flat_map(Table::drain);
@@ -255,7 +255,7 @@ impl Callers {
     }
 }
 
-/// Requests an alert for the time when `lock` is valid for less than `early`.
+/// Requests an alert for when less than `early` is left of the validity of `lock`.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
     engine.alert(lock, early.saturating_sub(NOTICE)); // An alert comes early by `NOTICE`.
 }

@@ -22,10 +22,10 @@ use crate::limits::WATCHES_MAX;
 /// A watch of a resource, which returns the current holder and then each change. Returned by [`Redlock::watch`].
 ///
 /// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current state. Each later call
-/// returns the next different state: another holder, no holder, a lock that has expired or was extended, other content
-/// on a node, or a node that stops or resumes answering. Changes that follow each other within about 10 ms, or between
-/// two calls, are reported as one change. The watch may miss a short-lived state. Each reported state is newer than the
-/// previous one.
+/// returns the next different state: another holder, no holder, a lock that has expired or was extended, a node with
+/// other content, or a node that stops or resumes answering. Changes that follow each other within about 10 ms, or
+/// between two calls, are reported as one change. The watch may miss a short-lived state. Each reported state is newer
+/// than the previous one.
 ///
 /// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
 /// each change the watch asks every node once more. If a node sends no notifications
@@ -41,7 +41,7 @@ pub struct Watch {
     redlock: Redlock,
     resource: Vec<u8>,
     known: Option<Inspection>,
-    /// The operation that waits for the next change, if such an operation is open.
+    /// The open operation that waits for the next change, if there is one.
     reply: Option<Reply>,
 }
 

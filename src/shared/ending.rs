@@ -1,5 +1,4 @@
-//! Ends a handle. The I/O thread writes the remaining releases and waits for the answers, or repeats the releases in
-//! the background.
+//! Ends a handle: its I/O thread writes the remaining releases, and repeats unanswered releases in the background.
 
 use core::time::Duration;
 use std::thread::{self, JoinHandle};
@@ -108,7 +107,7 @@ impl Shared {
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }
-            // The poll is free, because no callers are left.
+            // The poller is free, because no callers are left.
             section.roles.serve();
             section = self.sleep_in_poll(section, Some(until))?;
             section.roles.give_back_poll();

@@ -1,16 +1,16 @@
-//! The I/O thread serves while several callers wait, wakes tasks, and keeps the connections open between calls.
+//! The I/O thread moves bytes while several callers wait, wakes tasks, and keeps the connections open between calls.
 //!
 //! ```text
 //!           operations wait                     callers were active
 //!   serving <---------------- Roles::orders ---------------------> napping (1 ms)
 //!                                |      |
-//!             no operation waits |      | a caller has the poll
+//!             no operation waits |      | a caller has the poller
 //!   watching the descriptor <----'      '----> parked until it gives it back
 //! ```
 //!
 //! The I/O thread naps while a caller takes and releases locks in a tight loop, so the caller never has to wake it. A
 //! millisecond after the last call, the I/O thread reads late answers, repeats unanswered releases and fires timers.
-//! Then it waits until a socket is ready, *without* the poll, so that the poll is free for the next caller.
+//! Then it waits until a socket is ready, *without* the poller, so that the poller is free for the next caller.
 
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
@@ -37,7 +37,7 @@ use crate::time::{Instant, nanos};
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
 
-/// The time from the last call until the I/O thread looks for work.
+/// The time from the last call until the I/O thread checks for work.
 const NAP: Duration = Duration::from_millis(1);
 
 /// How late Linux may end a sleep of the I/O thread. The default of Linux, 50 us, is as long as a whole attempt takes.
@@ -94,7 +94,7 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Moves bytes, wakes tasks and sleeps in the poll while callers wait for operations. Continues for a millisecond
+    /// Moves bytes, wakes tasks and sleeps in the poller while callers wait for operations. Continues for a millisecond
     /// after the last task, because a woken task is likely to begin another operation.
     fn serve(&mut self, mut section: Section<'a>) -> Result<(), Refusal> {
         let shared = self.shared;

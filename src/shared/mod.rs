@@ -6,8 +6,8 @@
 //!          v          the mutex: the engine, the table of callers, the roles.
 //!        Core         Held for computation: no system call, no code of a user, no sleep.
 //!        /  \
-//!     wire   poll     Two roles. A thread takes the wire (sockets, buffers) to move bytes, and never
-//!                     sleeps with it. It takes the poll to sleep on the descriptor, and holds nothing else.
+//!     wire  poller    Two roles. A thread takes the wire (sockets, buffers) to move bytes, and never
+//!                     sleeps with it. It takes the poller to sleep on the descriptor, and holds nothing else.
 //! ```
 //!
 //! The parts of the handle:
@@ -19,35 +19,35 @@
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
 //!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
-//!   thread puts the wire back. A thread that finds the wire taken has nothing to do: the thread with the wire looks at
+//!   thread puts the wire back. A thread that finds the wire taken has nothing to do: the thread with the wire handles
 //!   all requests before it puts the wire back.
-//! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
+//! * **The poller** is a role too. The thread that has the poller sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
-//!   that waits without the poll sleeps until its slot wakes it.
+//!   that waits without the poller sleeps until its slot wakes it.
 //!
 //! How callers share the engine and the two roles:
 //!
-//! * **Beginning**: a caller locks the mutex, begins its operation, and takes the poll if the poll is free and few
+//! * **Beginning**: a caller locks the mutex, begins its operation, and takes the poller if the poller is free and few
 //!   operations wait. If the I/O thread serves, the caller leaves the writing to the I/O thread, and wakes that thread
 //!   if it sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
-//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. Each time it has polled the
+//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poller. Each time it has polled the
 //!   sockets, the I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
 //! * **Gathering**: after the I/O thread has woken many callers together, it waits for their next requests, until no
-//!   more callers come. The woken callers only [note](notes::Notes) their requests, and [wake one
+//!   more requests arrive. The woken callers only [note](notes::Notes) their requests, and [wake one
 //!   another](relay::Relay). All noted requests begin in one section, and share one write to each node.
-//! * **Passing on**: a caller that has its outcome passes the poll to another waiting thread, or to the I/O thread if
-//!   many operations wait. The I/O thread gives the poll back after a millisecond with few waiting threads.
+//! * **Passing on**: a caller that has its outcome passes the poller to another waiting thread, or to the I/O thread if
+//!   many operations wait. The I/O thread gives the poller back after a millisecond with few waiting threads.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
 //!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
-//!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, threads poll for
-//!   themselves, and no other task is woken. Meanwhile, a thread that waits for the loss of a lock relies on its own
-//!   clock.
+//!   call the handle. A waker must return promptly, as `std` requires. While a waker blocks, waiting threads poll the
+//!   sockets themselves, and no other task is woken. Meanwhile, a thread that waits for the loss of a lock relies on
+//!   its own clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. While tasks rest, the I/O
-//!   thread does not keep the poll. Instead, it waits without the poll until a socket is ready, as it does between
-//!   calls. So another caller polls for itself, even if ten thousand tasks rest. After a call, the I/O thread naps for
-//!   a millisecond, so it may notice a free lock a millisecond late.
+//!   thread does not keep the poller. Instead, it waits without the poller until a socket is ready, as it does between
+//!   calls. So another caller can poll the sockets itself, even if ten thousand tasks rest. After a call, the I/O
+//!   thread naps for a millisecond, so it may notice a free lock a millisecond late.
 //! * **Dropping** a guard writes the release immediately if the wire is free, even while another thread sleeps in the
-//!   poll. If the wire is taken, the drop waits until the thread with the wire has written the release.
+//!   poller. If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -57,17 +57,17 @@
 //! | `monitor` | a value with threads that wait for a change |
 //! | `state` | the state under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has which role, and which threads are woken: why no wake-up is lost |
-//! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
+//! | `serve` | sections, moving bytes, sleeping in the poller, waiting for an outcome |
 //! | `io_thread`, `call` | the I/O thread, and how it is called |
 //! | `build`, `ending` | building a handle, and its end |
 //!
 //! # What can go wrong, and why it does not
 //!
-//! * *No wake-up is lost*: one mutex protects the record of sleeping threads, of called threads, and of the remaining
+//! * *No wake-up is lost*: one mutex protects the records of sleeping threads, of called threads and of the remaining
 //!   work. Each section ends with [`Roles::leave`](roles::Roles::leave), which ensures that a thread does the remaining
 //!   work. `tests/interleavings` checks every interleaving of the threads.
-//! * *Only one thread uses the poll*: a thread takes the poll out of `Core`, so no other thread can have it. While the
-//!   handle is idle, the I/O thread waits for ready sockets without the poll, and reads no events.
+//! * *Only one thread uses the poller*: a thread takes the poller out of `Core`, so no other thread can have it. While
+//!   the handle is idle, the I/O thread waits for ready sockets without the poller, and reads no events.
 //! * *An operation can be cancelled at any time*: under the mutex, either the operation is still open and is cancelled,
 //!   or its outcome is in the slot and the lock is released.
 //! * *A fork is noticed*: each call checks for a fork before it locks anything. A forked child never waits for the
@@ -76,7 +76,7 @@
 //!   section begins the noted requests, so the request of a caller that cancels or times out has already begun.
 //! * *The program may end right after a drop*: a drop returns only when the release is written.
 //! * *A waker may call the handle or drop a guard*: the thread that calls the waker has neither the mutex nor a role.
-//! * *A panic closes the handle* if the thread that panics has the mutex, the wire or the poll.
+//! * *A panic closes the handle* if the thread that panics has the mutex, the wire or the poller.
 //! * *No thread moves the bytes of others for long*: after sixteen rounds of reading and writing, the I/O thread takes
 //!   over.
 //! * *Steady traffic does not delay timers*: timers fire in the section after each read, even if more bytes have
@@ -86,11 +86,11 @@
 //!
 //! * **No call waits longer than its own deadline** for a node or for another thread, because each caller checks its
 //!   own clock. A caller waits without a deadline only for the mutex, which is held for microseconds. A call without a
-//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves the callers, it enforces
-//!   this limit. If a thread keeps the wire for too long, the I/O thread wakes the waiting threads, and each checks its
-//!   own clock.
-//! * **A lone caller does not pay for sharing**: a call costs an uncontended mutex and no wake-up. A lock and its release
-//!   cost one allocation.
+//!   deadline ends, at the latest, after the longest time that the nodes may take. While the I/O thread serves the
+//!   callers, it enforces this limit. If a thread keeps the wire for too long, the I/O thread wakes the waiting
+//!   threads, and each checks its own clock.
+//! * **A lone caller does not pay for sharing**: a call locks an uncontended mutex, and wakes no thread. A lock and its
+//!   release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
 //!   answer. The engine accepts every release, even at its limits.
 //! * **The last handle waits for the releases**: its drop writes the releases, and waits up
@@ -169,7 +169,7 @@ pub use self::lost::{LockLost, Lost};
 pub use self::redlock::Redlock;
 pub use self::with_lock::WithLockError;
 
-/// How long after its deadline a call waits for another thread to deliver the outcome.
+/// How long a call still waits after its deadline, so that another thread can deliver the outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// How long a caller waits for the serving thread, in addition to the time that the nodes may take.
@@ -195,7 +195,7 @@ struct Shared {
     relay: Relay,
     /// The registry of the sockets. The descriptor of the registry is readable when a socket is ready.
     registry: Registry,
-    /// Wakes the thread that sleeps in the poll.
+    /// Wakes the thread that sleeps in the poller.
     waker: Arc<Waker>,
     /// Wakes the I/O thread while it rests.
     call: Call,

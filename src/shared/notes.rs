@@ -2,8 +2,8 @@
 //!
 //! Callers that are woken together are likely to make their next requests together. So the I/O thread prepares one
 //! place for each caller before it wakes them. A caller that finds a free place notes its request there, and has
-//! nothing else to do. The I/O thread [gathers](Notes::gather) until all places are taken or no more callers come. Then
-//! the I/O thread begins all requests in one section, and writes them together. With 64 tasks, notes save three
+//! nothing else to do. The I/O thread [gathers](Notes::gather) until all places are taken or no more requests arrive.
+//! Then the I/O thread begins all requests in one section, and writes them together. With 64 tasks, notes save three
 //! quarters of the writes and a fifth of the processor time.
 //!
 //! # Guarantees
@@ -35,7 +35,7 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 
 /// The time that the I/O thread waits for each missing caller: about as long as a thread takes to wake up and to make a
-/// request. The I/O thread waits again if some callers have come during the wait.
+/// request. The I/O thread waits again if some callers have made requests during the wait.
 const PATIENCE: Duration = Duration::from_micros(4);
 
 /// The shortest and the longest wait for missing callers.
@@ -214,8 +214,8 @@ impl Notes {
 
     // ----- calls by the I/O thread ------------------------------------------------------------
 
-    /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or the wait has lasted too
-    /// long. Then removes the free places, and returns their number. Meanwhile, lets `relay` wake callers.
+    /// Waits until all places are taken, no caller has made a request for a while, a timer is `due`, or the wait has
+    /// lasted too long. Then removes the free places, and returns their number. Meanwhile, lets `relay` wake callers.
     pub(super) fn gather(&self, relay: &Relay, due: Instant) -> usize {
         let (mut inner, mut now) = (self.inner.lock(), clock::now());
         let most = times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX);

@@ -202,7 +202,7 @@ impl Redlock {
     /// Returns the current status of every node, in the order of the configuration. The statuses are meant for
     /// operators, not for decisions. The result is empty in a forked child, and after the engine has panicked.
     ///
-    /// The call costs one allocation and no I/O.
+    /// The call allocates once and does no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.look().unwrap_or_default()
@@ -217,7 +217,7 @@ impl Redlock {
     /// may have more counters. The reason is `None` if all counters were counted. The result is empty in a forked
     /// child, and after the engine has panicked.
     ///
-    /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes
+    /// A script goes through all keys of the database with `SCAN`, 2,000 keys at a time. Each run of the script takes
     /// one or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
     /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed during the call,
     /// a node may count some counters twice. The Redis user needs the permission `+scan`.
@@ -252,10 +252,10 @@ impl Redlock {
     /// include it.
     ///
     /// A node lists the keys that may be locks: strings that are not longer than any token, and sorted sets. A listed
-    /// name may belong to another program, to a lock that no majority holds, or to a lock that has just ended. A lock
-    /// that is held throughout the call is listed by every node that has it. Names that begin with `shearline:` and
-    /// keys that the user may not read are not listed. For unreadable keys, a node adds an entry to its ACL log for
-    /// each 2,000 keys. Servers before Redis 7 add an entry for each unreadable key.
+    /// name may belong to another program, to a lock that only a minority of the nodes has, or to a lock that has just
+    /// expired or been released. A lock that is held throughout the call is listed by every node that has it. Names
+    /// that begin with `shearline:` and keys that the user may not read are not listed. For unreadable keys, a node
+    /// adds an entry to its ACL log for each 2,000 keys. Servers before Redis 7 add an entry for each unreadable key.
     ///
     /// The cost and the time limit are the same as for [`count_counters`](Self::count_counters), with about a
     /// microsecond more for each name. The call changes nothing on the nodes. The Redis user needs the permissions
@@ -275,8 +275,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::Invalid`] if no lock can have such a name. Also returns [`OperatorError::Forked`]
-    /// and [`OperatorError::Closed`]. An error means that nothing was sent.
+    /// Returns [`OperatorError::Invalid`] if no lock can have a name with this prefix. Also returns
+    /// [`OperatorError::Forked`] and [`OperatorError::Closed`]. An error means that nothing was sent.
     pub fn names(&self, prefix: impl AsRef<[u8]>) -> Result<Vec<ListedNames>, OperatorError> {
         let ask = |engine: &mut Engine, now| engine.names(now, prefix.as_ref());
         let shared = self.shared();
@@ -286,7 +286,7 @@ impl Redlock {
     /// Returns the statistics of this handle and its clones: see [`Stats`]. The result is empty in a forked child, and
     /// after the engine has panicked.
     ///
-    /// The call costs some microseconds and allocations, and no I/O. An exporter may call this method every second.
+    /// The call takes some microseconds, allocates, and does no I/O. An exporter may call this method every second.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();

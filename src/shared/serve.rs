@@ -1,4 +1,5 @@
-//! The sections under the mutex, and the work between them: moving bytes, sleeping in the poll, waiting for an outcome.
+//! The sections under the mutex, and the work between them: moving bytes, sleeping in the poller, waiting for an
+//! outcome.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -40,7 +41,7 @@ pub(super) struct Section<'a> {
     holding: Holding<'a>,
 }
 
-/// A guard for a thread that has the mutex, the wire or the poll. If the thread panics, the guard closes the handle.
+/// A guard for a thread that has the mutex, the wire or the poller. If the thread panics, the guard closes the handle.
 /// Otherwise, dropping the guard wakes the threads in `wake` and `woken`.
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
@@ -67,7 +68,7 @@ pub(super) enum Wait {
     /// The thread waits until the caller's deadline.
     Deadline(Duration),
     /// The thread waits for this time, which is longer than the nodes may take. While the I/O thread serves the
-    /// callers, it wakes this thread in time. So this thread sleeps without a timer, which costs 0.6 us less.
+    /// callers, it wakes this thread in time. So this thread sleeps without a timer, which saves 0.6 us.
     Patience(Duration),
     /// The thread waits until the outcome is decided.
     Forever,
@@ -164,8 +165,8 @@ impl Shared {
         Ok(section)
     }
 
-    /// Sleeps in the poll until a socket is ready, a timer is due, or the time `until` has come. This thread must have
-    /// the poll. If there is work for the wire, only checks which sockets are ready, without sleeping.
+    /// Sleeps in the poller until a socket is ready, a timer is due, or the time `until` has come. This thread must
+    /// have the poller. If there is work for the wire, only checks which sockets are ready, without sleeping.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -221,8 +222,8 @@ impl Shared {
     }
 
     /// Waits until the outcome of the operation is in `slot`. If `section` is `None`, the operation was only noted.
-    /// Unless the I/O thread serves, this thread moves the bytes itself. If this thread has the poll, it sleeps in the
-    /// poll. If no outcome comes in time, cancels the operation.
+    /// Unless the I/O thread serves, this thread moves the bytes itself. If this thread has the poller, it sleeps in
+    /// the poller. If no outcome comes in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,
@@ -243,11 +244,11 @@ impl Shared {
                     self.enter()?
                 }
             };
-            // Remembers the operation, which identifies this thread as the owner of the poll. The slot forgets the
+            // Remembers the operation, which identifies this thread as the owner of the poller. The slot forgets the
             // operation when the outcome is decided.
             round = round.or(slot.round());
-            // Makes this thread the owner of the poll before it reads or writes. Otherwise, the I/O thread would be
-            // called to take the poll when the section ends.
+            // Makes this thread the owner of the poller before it reads or writes. Otherwise, the I/O thread would be
+            // called to take the poller when the section ends.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;

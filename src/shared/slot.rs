@@ -8,7 +8,7 @@
 //! An outcome is delivered under the mutex of the engine, so at any time either the operation is open or its outcome is
 //! in the slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
 //!
-//! Another thread may also offer the poll to the waiting thread ([`Slot::offer`]).
+//! Another thread may also offer the poller to the waiting thread ([`Slot::offer`]).
 //!
 //! No user code runs under the mutex of a slot, and no code under it panics or locks another mutex.
 
@@ -120,7 +120,7 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the poll to the waiting thread, or makes that thread check its clock. The caller must
+    /// Offers the poller to the waiting thread, or makes that thread check its clock. The caller must
     /// then [wake](Self::wake) the thread.
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
@@ -140,7 +140,7 @@ impl Slot {
         self.state.lock().stage.take_outcome()
     }
 
-    /// Blocks this thread until the outcome comes, the poll is offered, or the clock of this thread shows `until`.
+    /// Blocks this thread until the outcome comes, the poller is offered, or the clock of this thread shows `until`.
     pub(super) fn wait(&self, until: Option<Instant>) -> Option<Outcome> {
         let mut state = self.state.lock();
         loop {

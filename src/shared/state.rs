@@ -29,9 +29,9 @@ pub(super) struct Core {
     pub(super) engine: Engine,
     pub(super) callers: Callers,
     pub(super) roles: Roles<Box<Wire>, RoundId>,
-    /// The poll, or `None` while a thread sleeps in it.
+    /// The poller, or `None` while a thread sleeps in it.
     pub(super) poller: Option<Box<Poller>>,
-    /// The result of a sleep in the poll, which the wire has not read yet.
+    /// The result of a sleep in the poller, which the wire has not read yet.
     readiness: Option<Readiness>,
     /// `true` if timers may be due. Timers fire after the result of the sleep is read.
     tick: bool,
@@ -48,9 +48,9 @@ pub(super) struct Core {
     /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since then.
     pub(super) is_stuck: bool,
     /// `true` if every call is refused. The handle is closed if a thread has panicked while it had the engine, the wire
-    /// or the poll, or if the connections are closed.
+    /// or the poller, or if the connections are closed.
     pub(super) is_closed: bool,
-    /// `true` if the next section panics at its end.
+    /// A test sets this to `true` to make the next section panic at its end.
     #[cfg(all(test, feature = "embedded"))]
     pub(super) breaks_at_its_end: bool,
 }
@@ -206,7 +206,7 @@ impl Core {
         has_more
     }
 
-    /// Returns when a thread that sleeps in the poll must wake. If there is work for the wire, returns `now`. With
+    /// Returns when a thread that sleeps in the poller must wake. If there is work for the wire, returns `now`. With
     /// `spin`, also returns `now` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
@@ -246,7 +246,7 @@ impl Core {
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
-        // A thread whose operation is decided does not take the poll, so the poll is offered to another thread.
+        // A thread whose operation is decided does not take the poller, so the poller is offered to another thread.
         if let Poll::Offered(round) = self.roles.poll
             && !self.callers.is_open(round)
         {
@@ -270,12 +270,12 @@ impl Core {
         self.is_stuck = false;
     }
 
-    /// Gives the poll to the thread that waits for `round`, if that thread may have it.
+    /// Gives the poller to the thread that waits for `round`, if that thread may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
         self.roles.take_poll(round, self.waiting())
     }
 
-    /// Passes the poll to a waiting thread if few operations wait, and otherwise to the I/O thread.
+    /// Passes the poller to a waiting thread if few operations wait, and otherwise to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
         if self.roles.leaves_poll(self.waiting()) {
@@ -283,7 +283,7 @@ impl Core {
         }
     }
 
-    /// Offers the free poll to a thread, if one waits.
+    /// Offers the free poller to a thread, if one waits.
     pub(super) fn offer_poll(&mut self) {
         if let Some(round) = self.callers.offer() {
             self.roles.poll = Poll::Offered(round);

@@ -14,8 +14,8 @@
 //! level 5   64 x 12 d 10 h          795 d: 68,719,476,736 ms
 //! ```
 //!
-//! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel looks at a timer beyond the top
-//! level once in each rotation of that level, until the timer is due.
+//! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel checks this timer once in each
+//! rotation of the top level, until the timer is due.
 //!
 //! # Guarantees
 //!

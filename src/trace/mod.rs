@@ -6,7 +6,7 @@
 //! # Guarantees
 //!
 //! * **A subscriber is user code.** A subscriber is called without the mutex of the engine, by a thread that has
-//!   neither the wire nor the poll. The I/O thread emits the events of a shared handle, in the same way as it calls
+//!   neither the wire nor the poller. The I/O thread emits the events of a shared handle, in the same way as it calls
 //!   wakers.
 //! * **Without an enabled subscriber, nothing is formatted, hashed or timed.**
 //! * **A subscriber gets no token and no credential**, and gets names of resources only if the program asks for them.

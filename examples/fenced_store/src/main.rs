@@ -28,7 +28,7 @@ mod store;
 
 const TTL: Duration = Duration::from_secs(1);
 const COUNTER: &str = "orders";
-/// The fencing token for a read that no write follows.
+/// The fencing token of a reader that does not write afterwards.
 const LARGEST: u64 = u64::MAX;
 const FENCED: &str = "with tokens";
 const PLAIN: &str = "without tokens";

@@ -24,7 +24,7 @@ pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkFault {
     LinkFault::Tls(TlsFault::Setting { part, problem })
 }
 
-/// Interprets an `error`. `connection` is the connection on which it occurred, if there was one.
+/// Interprets an `error`. `connection` is the connection on which the error occurred, if there was one.
 pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFault {
     let is_handshaking = connection.is_none_or(|tls| tls.is_handshaking());
     let is_first = connection.is_none_or(|tls| tls.protocol_version().is_none());

@@ -1,7 +1,7 @@
 //! Decides whether to trust the certificate of a node, and returns the reason if not.
 //!
-//! The checks of webpki apply. In addition, a certificate that `ca` itself contains is trusted, even if its issuer is
-//! unknown or if it is the certificate of an authority. OpenSSL does the same with `X509_V_FLAG_PARTIAL_CHAIN`. The
+//! webpki checks each certificate. In addition, a certificate that `ca` itself contains is trusted, even if its issuer
+//! is unknown or if it is the certificate of an authority. OpenSSL does the same with `X509_V_FLAG_PARTIAL_CHAIN`. The
 //! certificate of the node must have the same bytes as the one in `ca`, and the node must prove that it has the private
 //! key. The dates and names of the certificate are still checked, because `ca` may contain the certificates of several
 //! nodes.
