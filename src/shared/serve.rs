@@ -246,8 +246,8 @@ impl Shared {
             // Remembers the operation, which identifies this thread as the owner of the poll. The slot forgets the
             // operation when the outcome is decided.
             round = round.or(slot.round());
-            // Makes this thread the owner of the poll before it reads or writes. Otherwise, the I/O thread would be
-            // called to take the poll when the section ends.
+            // Makes this thread the owner of the poll before it reads or writes. Otherwise, the end of the critical
+            // section would call the I/O thread to take the poll.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
@@ -382,8 +382,8 @@ impl Drop for Section<'_> {
         core.callers.tasks.extend(seen);
         (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
         if !core.callers.woken.is_empty() {
-            // Gives the callers an empty list with capacity, so that waking allocates nothing. If another thread holds
-            // the mutex of the spare list, the callers get a new list.
+            // Replaces the callers' list by the spare list, which has capacity, so that waking allocates nothing. If
+            // another thread holds the mutex of the spare list, the callers get a new list.
             if let Ok(mut spare) = holding.shared.spare.try_lock() {
                 core::mem::swap(&mut holding.woken, &mut spare);
             }

@@ -205,7 +205,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Reads the messages of the watchdog.
+    /// Reads the messages from the watchdog.
     fn hear(&mut self) {
         while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
             match message {
