@@ -144,7 +144,7 @@ struct Seen {
     verdict: Result<(), OperatorError>,
     /// The lock that the command took on each node.
     lock: Lock,
-    /// The time until the next node may be restarted, as text and in milliseconds.
+    /// How long to wait before restarting the next node: as text, and in milliseconds.
     pace: Option<String>,
     next_restart: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! The work of the supervisor while the command runs. The supervisor sends the deadline to the watchdog. If the
-//! watchdog does not kill all processes in time, the supervisor does.
+//! What the supervisor does while the command runs. The supervisor sends the deadline to the watchdog. If the watchdog
+//! does not kill all processes in time, the supervisor does.
 //!
 //! # Guarantees
 //!

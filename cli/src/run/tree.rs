@@ -112,8 +112,8 @@ impl Tree {
     }
 
     /// Adds all children except the remembered child to `strangers`. The remembered child must be a child subreaper:
-    /// while it lives, it adopts the command's orphans. So any other new child of this process is an orphan of one of
-    /// the `strangers`.
+    /// while it lives, it adopts the command's orphans. So any other new child of this process is an orphan of a
+    /// stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
