@@ -99,8 +99,7 @@ pub(crate) struct Args {
     ///
     /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K (1 to
     /// 1024) in all runs with the same NAME. While other runs hold permits, a run with a different K fails with status
-    /// 75. A request for an exclusive lock on NAME waits until no client holds a permit. Requires nodes that support
-    /// scripts.
+    /// 75. Exclusive requests for NAME wait until no client holds a permit. Requires nodes that support scripts.
     #[arg(
         long,
         value_name = "K",
