@@ -89,7 +89,7 @@ pub(crate) struct Nodes {
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "key")]
     cert: Option<String>,
 
-    /// PEM file of the client certificate's private key.
+    /// PEM file of the client certificate's key.
     #[cfg(feature = "tls")]
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "cert")]
     key: Option<String>,
