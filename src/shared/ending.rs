@@ -108,7 +108,7 @@ impl Shared {
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }
-            // No callers are left, so no thread has the poll.
+            // The poll is free, because no callers are left.
             section.roles.serve();
             section = self.sleep_in_poll(section, Some(until))?;
             section.roles.give_back_poll();

@@ -246,8 +246,8 @@ impl Shared {
             // Remembers the operation, which identifies this thread as the owner of the poll. The slot forgets the
             // operation when the outcome is decided.
             round = round.or(slot.round());
-            // Makes this thread the owner of the poll before it reads or writes. Otherwise, the end of the critical
-            // section would call the I/O thread to take the poll.
+            // Makes this thread the owner of the poll before it reads or writes. Otherwise, the I/O thread would be
+            // called to take the poll when the section ends.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;

@@ -246,7 +246,7 @@ impl Core {
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
-        // A thread whose operation is decided does not take the poll, so offers the poll to another thread.
+        // A thread whose operation is decided does not take the poll, so the poll is offered to another thread.
         if let Poll::Offered(round) = self.roles.poll
             && !self.callers.is_open(round)
         {
