@@ -38,8 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     poll.registry()
         .register(&mut socket, JOBS, Interest::READABLE)?;
-    // Nests the driver's poll in this one: the driver's descriptor becomes readable when a turn of the driver would
-    // find work.
+    // Registers the driver's descriptor, which becomes readable when a turn of the driver would find work.
     let descriptor = driver.as_raw_fd();
     poll.registry()
         .register(&mut SourceFd(&descriptor), LOCKS, Interest::READABLE)?;

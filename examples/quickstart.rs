@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Extends the lock in time, between two steps of work. Returns an error if the lock is lost.
 fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
-    // A real program would ask `if lock.validity() < TTL / 2` first.
+    // A real program would extend only `if lock.validity() < TTL / 2`.
     match lock.extend(TTL) {
         Ok(_) => println!("  extended, valid for {:?}", lock.validity()),
         // Too few nodes answered. The lock stays valid until the same time as before, and there is time for another

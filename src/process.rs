@@ -40,7 +40,8 @@ impl Process {
         if self.pretends.load(Ordering::Relaxed) {
             return true;
         }
-        // A guard reports each fork once. The copy reports it, so the original reports it again at the next call.
+        // A guard reports each fork only once. Asking a copy leaves the original unchanged, so every call detects the
+        // fork.
         self.forks.clone().detected_fork()
     }
 

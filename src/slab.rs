@@ -272,7 +272,7 @@ impl<T> Slab<T> {
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // A place whose generations are used up never returns to the list of vacant places.
+        // A place without unused generations never returns to the list of vacant places.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,

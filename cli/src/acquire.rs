@@ -78,7 +78,7 @@ pub(crate) struct Acquire {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Prints when it takes and releases the lock.
+    /// Prints a line when it takes or releases the lock.
     ///
     /// The lines on stderr say how long the request took, how long the lock is valid, and which nodes confirmed the
     /// lock. Even with --wait, the command also prints why it waits. `run` also reports each node that does not vote.

@@ -1,7 +1,7 @@
 //! The options that name the nodes and configure the connections, and the code that builds a handle from them.
 //!
-//! Every command that uses nodes has the options [`Nodes`], except `demo`. Commands that take, extend or release a lock
-//! have [`Connect`], which adds `--trust`.
+//! All commands that use nodes, except `demo`, have the options in [`Nodes`]. Commands that take, extend or release a
+//! lock have those in [`Connect`], which adds `--trust`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The default for `--max-ttl`, if no marker contains a ttl.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The `max_ttl` of a handle that only reads the markers. A restarted node computes its barrier for this ttl, and
-/// scales the barrier up to the ttl in its marker. Scaling makes the barrier slightly too long, because it also
-/// multiplies the constant part of the allowed drift. A shorter ttl here would make the barrier even longer.
+/// The `max_ttl` of a handle that only reads the markers. A restarted node's barrier is computed for this ttl, and then
+/// multiplied to cover the ttl in the marker. The product is slightly too long, because the constant part of the
+/// allowed drift is multiplied too. With a shorter ttl here, the barrier would be even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest wait for silent nodes at the end of a command.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// The pause between two checks of whether the remaining nodes have answered or failed.
+/// How often the command checks whether the remaining nodes have answered or failed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The options that name the nodes.
@@ -258,9 +258,9 @@ impl Nodes {
 
     /// With `--guard strict` but without `--max-ttl`, sets `max_ttl` to the longest ttl in the markers.
     ///
-    /// A client with a longer ttl than a marker raises the ttl in the marker, and then no client gets a lock until that
-    /// ttl has passed. So this function reads the markers with a handle that has a very short ttl. The function waits
-    /// for slow nodes until `by`, and then fails if too few nodes vote.
+    /// If a client's ttl is longer than the ttl in a marker, the client raises the ttl in the marker. Then no client
+    /// gets a lock until the longer ttl has passed. So this function reads the markers with a handle that has a very
+    /// short ttl. The function waits for slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard() != Guard::Strict && self.group != "default" {
             let what = "--group works only with --guard strict: give both";
@@ -351,7 +351,8 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// Waits at most for `patience`, or for twice that time if less than a majority has answered. Never waits past `by`.
+/// Waits for at most `patience`, or for twice that time if no majority of the nodes has answered. Never waits past
+/// `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {

@@ -33,7 +33,7 @@ lock=$next",
 /// Give the nodes on which the lock was taken, in the same order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// New time until the lock expires.
+    /// Time from now until the lock expires.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     ttl: Duration,
 

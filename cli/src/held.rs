@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::unreadable;
 use crate::status::Status;
 
-/// The pause between two checks of whether the remaining nodes have answered.
+/// How often the command checks whether the remaining nodes have answered.
 const LOOK: Duration = Duration::from_micros(500);
 
 /// The lock of a script, and the options for its nodes.

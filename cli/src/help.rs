@@ -1,4 +1,4 @@
-//! The help on a terminal, with one line for each option, examples and statuses. `-h` omits rare options.
+//! The help on a terminal: one line for each option, the examples and the exit statuses. `-h` omits rare options.
 //!
 //! The manual pages ([`pages`](crate::pages)) have the same contents, divided into sections, and also explain each
 //! option.

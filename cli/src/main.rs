@@ -119,8 +119,7 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // The typed arguments are valid. If the configuration file has an error, these arguments decide in which form it is
-    // printed.
+    // The typed arguments are valid. They decide in which format an error in the configuration file is printed.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     let typed = typed.map(|typed| typed.command);
     match (with_file(matches, words).map(|cli| cli.command), typed) {

@@ -71,13 +71,13 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// lock is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Tries a lock with a fencing token.
+    /// Tests with a lock that has a fencing token.
     ///
     /// A node gives no token if it is new, has restarted or has lost its data.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
-    /// Tries a shared lock.
+    /// Tests with a shared lock.
     ///
     /// A shared lock needs more permissions than an exclusive one. Permits need the same permissions as shared locks.
     #[arg(long)]
@@ -93,7 +93,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: Format,
 
-    /// Name of the lock to try on each node.
+    /// Name of the lock to take and release on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
@@ -107,8 +107,8 @@ pub(crate) struct Args {
 /// three seconds, or five with --guard strict.
 ///
 /// A node has a problem if it would not vote, if its memory is 80 % full, if it may evict locks, or if its clock was
-/// stepped. Full memory or a lack of replicas may be temporary, so the status is then 69. After a node has restarted,
-/// the command shows when you may restart the next node.
+/// stepped. Full memory or a lack of replicas may be temporary, so its status is 69. After a node has restarted, the
+/// command shows when you may restart the next node.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -128,7 +128,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     nagios: bool,
 
-    /// Name of the lock to try on each node.
+    /// Name of the lock to take and release on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
@@ -142,9 +142,9 @@ const NEARLY_FULL: u8 = 80;
 struct Seen {
     nodes: Vec<Node>,
     verdict: Result<(), OperatorError>,
-    /// The lock that the command tried on each node.
+    /// The lock that the command took on each node.
     lock: Lock,
-    /// The time until the next node may be restarted, as text and in milliseconds.
+    /// How long to wait before restarting the next node: as text, and in milliseconds.
     pace: Option<String>,
     next_restart: Option<u64>,
 }
@@ -327,7 +327,7 @@ impl Node {
         refused.map_or_else(|| reason(&self.status), str::to_owned)
     }
 
-    /// Returns the result of the trial, unless [`why_not`](Self::why_not) shows it already.
+    /// Returns the result of the trial, unless [`why_not`](Self::why_not) already contains it.
     fn tried(&self, lock: &Lock) -> Option<String> {
         if !self.counts_or_waits() || self.trial.why_not().is_some() {
             return None;
@@ -381,7 +381,7 @@ fn is_nearly_full(node: &NodeStatus) -> bool {
         .is_some_and(|percent| NEARLY_FULL <= percent)
 }
 
-/// Returns further facts about a node.
+/// Returns facts about a node, such as its product and its round trip.
 fn about(node: &NodeStatus) -> impl Iterator<Item = String> {
     let millis = |trip: Duration| format!("round trip {:.2} ms", trip.as_secs_f64() * 1e3);
     let percent = node.memory_percent.unwrap_or_default();

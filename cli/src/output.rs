@@ -24,7 +24,7 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 
-/// The style of a note, which does not report a failure.
+/// The style of a note that reports no failure.
 pub(crate) const NOTE: Style = Style::new().bold();
 
 /// Returns `text` in a style. The printing functions remove the style if the output has no colours.

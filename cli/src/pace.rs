@@ -33,17 +33,17 @@ fn longest(nodes: &[NodeStatus]) -> Option<Duration> {
     left.max().map(wait)
 }
 
-/// Returns in words how long to wait before restarting the next node.
+/// Returns a text that says how long to wait before restarting the next node.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     let wait = duration::shown(longest(nodes)?);
     let text = format!("wait {wait} before you restart the next node");
     Some(match nodes.iter().all(is_there) {
         true => text,
-        false => format!("{text}, and then until all nodes vote"),
+        false => format!("{text}; also wait until all nodes vote"),
     })
 }
 
-/// Returns in milliseconds how long to wait before restarting the next node. Zero means that no node is in quarantine.
+/// Returns how many milliseconds to wait before restarting the next node. Zero means that no node is in quarantine.
 /// Returns `None` if a node does not answer, because the time is then unknown.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let all = nodes.iter().all(is_there);
@@ -83,7 +83,7 @@ fn quarantined(node: &NodeStatus) -> String {
     in_words(words.unwrap_or("it may have forgotten locks"))
 }
 
-/// Warns about nodes that do not vote while a long command runs.
+/// While a long command runs, warns about nodes that do not vote.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Whether to report every node that does not vote. If `false`, only nodes that have voted and are now in

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         confirm(&question(&config))?;
     }
     let redlock = builder.build()?;
-    // Connecting writes a marker to a node that has none, so the command cannot connect before it asks.
+    // Connecting writes a marker to a node that has none, so the command asks for confirmation before it connects.
     nodes
         .settled(&redlock)
         .iter()

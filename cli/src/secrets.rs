@@ -91,7 +91,7 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
     match &lists.ok_or_else(|| wrong(comma))?.concat()[..] {
         [""] => Ok(Vec::new()),
         urls if urls.contains(&"") => Err(wrong(
-            "an entry of the list is empty; write its URL, or remove its comma",
+            "an entry of the list is empty; write a URL there, or remove the extra comma",
         )),
         urls => Ok(urls.iter().copied().map(str::to_owned).collect()),
     }

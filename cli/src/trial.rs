@@ -81,7 +81,7 @@ pub(crate) struct Trial {
     releasing: Option<&'static str>,
 }
 
-/// Tries the lock on each of the nodes that answered.
+/// Runs the trial on each of the nodes that answered.
 pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Vec<Trial>, Failure> {
     let builders = nodes.each()?;
     thread::scope(|scope| {
@@ -159,7 +159,7 @@ impl Trial {
         }
     }
 
-    /// Returns `true` if an operator must permit something before the user can take a lock.
+    /// Returns `true` if the user cannot take a lock before an operator acts.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self.lock, Verdict::No(_) | Verdict::NoFloor)
     }

@@ -29,8 +29,7 @@ const RARELY: Duration = Duration::from_secs(10);
 const FREE: &str =
     "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// Why the command waits if too few nodes have answered. The command then asks the nodes again soon, even without a
-/// terminal.
+/// The reason if too few nodes have answered. The command then asks the nodes again soon, even without a terminal.
 const FEW: &str = "too few nodes have answered";
 
 /// A name, and what the nodes say about it.
@@ -78,7 +77,7 @@ async fn pause(span: Duration) {
 }
 
 /// Returns why the nodes do not grant the lock: a short reason, and a text. The caller prints the text only if the
-/// reason changes.
+/// reason has changed.
 fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
     Some(match told {
         Ok(told) if told.is_free() => {

@@ -234,8 +234,8 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
             Ok(len) if len != 0 => sent += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // Returns no error yet, because the bytes that the kernel has accepted may still arrive. An event reports
-            // the end of the connection.
+            // Returns no error yet, because the bytes that the kernel has accepted may still arrive. A later event
+            // reports that the connection has ended.
             Ok(_) | Err(_) if sent != 0 => break,
             Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),

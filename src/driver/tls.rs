@@ -247,8 +247,8 @@ impl Session {
             match self.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
-                // Returns no error yet, because the bytes that were accepted may still arrive. An event reports the end
-                // of the connection.
+                // Returns no error yet, because the bytes that were accepted may still arrive. A later event reports
+                // that the connection has ended.
                 Err(_) if taken != 0 => return Ok(taken),
                 Err(reason) => return Err(reason),
             }

@@ -184,7 +184,7 @@ impl Keeper {
         left: Duration,
         timers: &mut Timers,
     ) {
-        // Rounds the time `left` up to whole ticks, and adds one tick, because the timer rounds up too.
+        // Adds one tick, because the timer also rounds up to whole ticks.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
         let busy = claim.busy_mut();
         busy.alert = busy.alert.max(ticks);

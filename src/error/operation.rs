@@ -114,7 +114,8 @@ fn held(report: &Report) -> String {
         .held_resource()
         .map(|name| format!("`{}` is ", Shown(name)));
     let which = which.unwrap_or_default();
-    // If this is `false`, no caller in the queue has asked the nodes yet, so the text names only the earlier callers.
+    // If `is_known` is `false`, no caller in the queue has asked the nodes yet, so the text names only the earlier
+    // callers.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {

@@ -16,7 +16,7 @@ pub(crate) enum TrustFault {
     #[error("no node is configured with this address; `nodes` shows the addresses")]
     UnknownNode,
     /// The server could restart before the handle connects to it, so it cannot be trusted in advance.
-    #[error("the node is not connected now; trust it once `nodes` shows a connection")]
+    #[error("the node is not connected now; trust it when `nodes` shows a connection")]
     NotConnected,
     /// The node restarted, or was replaced.
     #[error(

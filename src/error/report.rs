@@ -356,7 +356,7 @@ impl Report {
     /// if let shearline::LockError::NoQuorum(report) = &error
     ///     && report.needs_operator()
     /// {
-    ///     eprintln!("no client gets a lock before this is repaired: {error:#}");
+    ///     eprintln!("no client gets a lock until this is repaired: {error:#}");
     /// }
     /// # }
     /// ```
@@ -909,7 +909,7 @@ mod tests {
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         assert_eq!(several.to_string(), report.to_string());
-        // If the node has a text, the text replaces the usual reason.
+        // If the report of a node has `words`, they replace the usual reason.
         let mut because = report.clone();
         because.0.nodes[0].words = Some("its name is a".into());
         let said = because.to_string();

@@ -342,7 +342,8 @@ impl Node {
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
-            // If the handshake has not asked to join yet, it will ask in the new mode, so this code does not ask again.
+            // If the handshake has not sent the request to join yet, it will send it in the new mode, so this code does
+            // not.
             if is_ready || membership.open != 0 {
                 let _ = self.join(now, longest); // Its `run_id` is known.
             }

@@ -212,7 +212,7 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need();
-            // Adds at most as many bytes as the longest allowed reply has. At this limit, the reply is complete or
+            // Never buffers more bytes than the longest allowed reply has. At this limit, the reply is complete or
             // refused.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));

@@ -79,7 +79,7 @@ pub(super) fn line<'a>(
     } else {
         (longest, Reason::LineTooLong)
     };
-    // Looks at one byte after the longest text, to see whether the text ends there.
+    // Also scans the byte after the longest allowed text, because the line may end there.
     let last = body.saturating_add(longest);
     let window = &bytes[..bytes.len().min(last.saturating_add(1))];
     let start = body.max(progress.seen);

@@ -185,7 +185,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // The next timer may change while a thread has the wire. The thread that puts the wire back checks the timer.
+        // A thread that has the wire may change the next timer, and checks the timer when it puts the wire back.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {

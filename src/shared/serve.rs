@@ -383,8 +383,8 @@ impl Drop for Section<'_> {
         core.callers.tasks.extend(seen);
         (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
         if !core.callers.woken.is_empty() {
-            // Gives the callers an empty list with capacity, so that waking allocates nothing. If another thread holds
-            // the mutex of the spare list, the callers get a new list.
+            // Replaces the callers' list by the spare list, which has capacity, so that waking allocates nothing. If
+            // another thread holds the mutex of the spare list, the callers get a new list.
             if let Ok(mut spare) = holding.shared.spare.try_lock() {
                 core::mem::swap(&mut holding.woken, &mut spare);
             }

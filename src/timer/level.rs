@@ -29,7 +29,7 @@ const DIGIT_MASK: u64 = SLOTS as u64 - 1;
 
 const TOP: usize = LEVELS - 1;
 
-// A slot starts at most one round of the top level after the current tick, so that tick plus one round must not
+// A slot starts at most one round of the top level after the current tick. Adding one round to the last tick must not
 // overflow.
 const _: () = assert!(
     Instant::MAX
@@ -123,8 +123,8 @@ impl Occupancy {
 
 /// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which this slot begins.
 const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
-    // On level 0, the timers in the slot of `now` are due. On higher levels, the wheel emptied this slot when it
-    // entered the slot, so the timers that are in it now belong to the next round.
+    // On level 0, the timers in the slot of `now` are due. On higher levels, the wheel has already emptied that slot,
+    // so its timers belong to the next round.
     let nearest = if level == 0 { 0 } else { 1 };
     let from = digit(now, level).wrapping_add(nearest);
     let ahead = occupied.rotate_right(from).trailing_zeros();

@@ -63,9 +63,9 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 /// later restores them. The verdict at the end says whether the counter is right, whether two workers were ever in the
 /// critical section at the same time, and whether a key was left behind.
 ///
-/// The percentiles show the time from each call of lock() to the grant, including the wait for the other workers. The
-/// output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it in
-/// time. The demo nevertheless sends every release to all nodes.
+/// The percentiles show the time from each call to lock() until the grant, including the wait for the other workers.
+/// The output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it
+/// in time. The demo nevertheless sends every release to all nodes.
 ///
 /// Ctrl-C ends the demo early, and the demo still prints the verdict. Without a terminal, the demo writes one line each
 /// second.
@@ -74,9 +74,9 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead of the demo's own nodes.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
-    /// the servers may be down. The demo uses one key, named shearline-demo: and a number. The demo does not stop these
-    /// servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
-    /// `redis-cli info server` shows), and continue it later (kill -CONT).
+    /// the servers may be down. The demo uses one key, named shearline-demo: followed by a number. The demo does not
+    /// stop these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id
+    /// that `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
@@ -168,7 +168,7 @@ fn opening(args: &Args, nodes: &Nodes) -> String {
     let (nodes, seconds) = (count(nodes.urls.len(), "node"), args.seconds);
     format!(
         "shearline demo: {workers}, one lock, {nodes}{place}, for {seconds} s\n\
-         waits: from the call of lock() to the grant",
+         waits: from the call to lock() until the grant",
     )
 }
 

@@ -42,8 +42,8 @@ impl Verdict {
         ]
     }
 
-    /// Returns the finding about keys that are left on the nodes. A missing server is not a failure if a majority of
-    /// the nodes answers.
+    /// Returns the finding about keys that are left on the nodes. If a majority of the nodes answers, the missing
+    /// answers are not a failure.
     fn keys(&self) -> Finding {
         let (keys, away) = (self.found(Left::Key), self.found(Left::Unknown));
         if !keys.is_empty() {

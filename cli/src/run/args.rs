@@ -88,7 +88,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) acquire: Acquire,
 
-    /// Shares the lock with other users of --shared.
+    /// Takes a shared lock instead of an exclusive one.
     ///
     /// A request without --shared waits until all shared locks are released. Meanwhile, new requests for shared locks
     /// also wait. Requires nodes that support scripts.
@@ -97,10 +97,9 @@ pub(crate) struct Args {
 
     /// Runs at most K commands under NAME at a time.
     ///
-    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K (1
-    /// to 1024) in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
-    /// status 75. A request for the lock NAME waits until no client holds a permit. Requires nodes that support
-    /// scripts.
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K (1 to
+    /// 1024) in all runs with the same NAME. While other runs hold permits, a run with a different K fails with status
+    /// 75. Exclusive requests for NAME wait until no client holds a permit. Requires nodes that support scripts.
     #[arg(
         long,
         value_name = "K",
@@ -182,7 +181,7 @@ pub(super) struct End {
 
     /// Time from the stop signal to KILL.
     ///
-    /// This time applies to the processes that outlive the command.
+    /// Processes that outlive the command get this time to end.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     pub(super) grace: Duration,
 }

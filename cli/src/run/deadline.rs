@@ -22,8 +22,8 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl that `run` accepts. With this ttl, a process that gets the stop signal still has enough time before
-/// the watchdog kills it.
+/// The shortest ttl that `run` accepts. With this ttl, a process that gets the stop signal still has enough time to end
+/// before the watchdog kills it.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
 /// The margin is an eighth of the ttl, between these limits. In a test on two processors with a load of 17, finding and
@@ -34,8 +34,8 @@ const MARGIN_MAX: Duration = Duration::from_secs(2);
 /// How long the watchdog may take to kill all processes after the lock is lost.
 const PROMPTLY: Duration = Duration::from_millis(100);
 
-/// Returns how long before the end of the validity the watchdog kills all processes. If the processes are still alive
-/// after half of this time, the supervisor kills them.
+/// Returns the margin: the watchdog kills all processes this long before the lock's validity ends. If the processes are
+/// still alive after half of this time, the supervisor kills them.
 pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }

@@ -1,4 +1,4 @@
-//! The parts of a run that are separate processes. This program starts itself as each of these parts.
+//! The parts of a run that are separate processes. This program starts a copy of itself for each part.
 
 use std::env;
 use std::ffi::OsString;

@@ -109,8 +109,8 @@ impl Signals {
         })
     }
 
-    /// Reads the signals while no command runs. Fails if one of them would end this program by default, or asks a
-    /// command to end.
+    /// Reads the signals while no command runs. Fails if a signal would end this program by default, or asks a command
+    /// to end.
     pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));

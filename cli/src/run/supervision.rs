@@ -1,5 +1,5 @@
-//! The work of the supervisor while the command runs. The supervisor sends the deadline to the watchdog. If the
-//! watchdog does not kill all processes in time, the supervisor does.
+//! What the supervisor does while the command runs. The supervisor sends the deadline to the watchdog. If the watchdog
+//! does not kill all processes in time, the supervisor does.
 //!
 //! # Guarantees
 //!
@@ -205,7 +205,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Reads the messages of the watchdog.
+    /// Reads the messages from the watchdog.
     fn hear(&mut self) {
         while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
             match message {

@@ -8,9 +8,9 @@
 //! * [`end`](Tree::end) returns `true` only if the kernel says that no child is left.
 //! * Only descendants get signals, even if the kernel gives the process id of a descendant to another process.
 //! * The tree finds processes in every process group and session. A process cannot escape by forking, because the tree
-//!   first stops all processes, until a scan finds no new process. Stopped processes do nothing more, even if it takes
-//!   a while to kill them all. The tree kills children before their parents, because the kernel continues stopped jobs
-//!   when their shell dies.
+//!   stops processes until a scan finds no new one, and only then kills them. Stopped processes do nothing more, even
+//!   if it takes a while to kill them all. The tree kills children before their parents, because the kernel continues
+//!   stopped jobs when their shell dies.
 //!
 //! # Not here
 //!
@@ -81,7 +81,7 @@ pub(super) enum Child {
     Ended(ExitStatus),
 }
 
-/// All descendants of this process, except the descendants that it had at the beginning.
+/// All descendants of this process, except those that existed before the tree was created.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// Children that this process already had when it executed this program, and orphans that they left behind.
@@ -112,8 +112,8 @@ impl Tree {
     }
 
     /// Adds all children except the remembered child to `strangers`. The remembered child must be a child subreaper:
-    /// while it lives, it adopts the command's orphans. So any other new child of this process is an orphan of one of
-    /// the `strangers`.
+    /// while it lives, it adopts the command's orphans. So any other new child of this process is an orphan of a
+    /// stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;

@@ -186,7 +186,7 @@ impl Watchdog {
         }
     }
 
-    /// Handles the messages of the supervisor. Returns `true` if the supervisor has ended. The caller must then kill
+    /// Handles the messages from the supervisor. Returns `true` if the supervisor has ended. The caller must then kill
     /// all processes.
     fn obey(&mut self) -> io::Result<bool> {
         loop {

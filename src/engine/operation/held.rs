@@ -403,8 +403,7 @@ impl Operate for LockQuestion {
     /// A yes vote counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
-        // Reads the end of the validity again, because another operation may have learned it since this operation
-        // began.
+        // Reads the end of the validity again, because another operation may have set it since this operation began.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),

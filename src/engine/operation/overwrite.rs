@@ -60,7 +60,8 @@ impl Operate for Overwrite {
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         cx.reach(node, Whose::Other, |cx| {
-            // Makes this handle's waiters ask the nodes again, because the write ends their registrations.
+            // After this write, the nodes no longer report changes to the key, so this handle's waiters must ask them
+            // again.
             if cx.parts.queues.is_anyone_waiting() {
                 cx.parts.wrote_to(cx.now, self.entry.resource());
             }

@@ -194,7 +194,7 @@ impl Belief {
         };
         seen.permanent = left == Remaining::Permanent;
         seen.free = match left {
-            // Keeps the time at which a slot becomes free, because the key lives until the last permit expires.
+            // The key lives until the last permit expires, but a slot may become free earlier: keeps the known time.
             Remaining::For(_) if self.wants == Wants::Slot && seen.free != Instant::MAX => {
                 seen.free
             }

@@ -448,7 +448,8 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // Keeps an earlier time for the next check of all nodes, because this check may have asked only some of them.
+        // If a check of all nodes is due earlier, keeps its time, because the last check may have asked only some of
+        // them.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,

@@ -175,7 +175,7 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // If all 32 samples are long, the shortest of them becomes the round trip, but the distance is at most
+        // If all 32 samples are long, the shortest of them becomes the round trip, but `distance` is at most
         // `FOLLOWED`.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));

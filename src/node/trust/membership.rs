@@ -203,7 +203,7 @@ impl Membership {
     /// Returns the text that explains this outcome, if the marker is the reason.
     pub(in crate::node) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let explains = if let NodeOutcome::Quarantined { until } = outcome {
-            // The times at which the barrier ends differ a little between two answers of the node.
+            // Two answers of a node may give slightly different times for the end of its barrier.
             until <= self.barrier?.saturating_add(BELIEVED)
         } else {
             self.other.map(NodeOutcome::Unusable) == Some(outcome)

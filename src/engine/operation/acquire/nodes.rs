@@ -20,8 +20,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // Opening a connection again may take as long as the first time, so the node gets the same time, but at
-            // most half of the ttl.
+            // Reconnecting may take as long as connecting, so the node gets one connect timeout, but at most half of
+            // the ttl.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));

@@ -415,8 +415,8 @@ impl Acquire {
         let Some(slots) = self.slots() else {
             return false;
         };
-        // If this engine has released a permit since the attempt began, treats it as free, because the attempt may have
-        // missed it.
+        // If this engine has released a permit since the attempt began, treats the permit as free, because the nodes
+        // may have answered before the release.
         let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {

@@ -142,7 +142,7 @@ impl Transactions {
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
-                // Work whose own commands were refused stays refused, and the other work is tried again.
+                // Jobs whose own commands were refused stay refused. The other jobs are tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
                     let refusal = Refusal::of(value);
