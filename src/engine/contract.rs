@@ -172,8 +172,8 @@ pub enum Input<'a> {
         /// The node that can be written to.
         node: NodeId,
     },
-    /// Bytes have arrived. The bytes may end in the middle of a reply. The driver reads the time for this input after
-    /// it has read the bytes.
+    /// Bytes have arrived. The bytes may end in the middle of a reply. The time of this input must be read after the
+    /// bytes.
     Received {
         /// The node that sent the bytes.
         node: NodeId,
@@ -283,8 +283,8 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the lock's validity, as confirmed by the nodes. If the lock has already ended before that,
-    /// returns the earlier time.
+    /// Returns the end of the lock's validity, as confirmed by the nodes. If the lock ended before that time, returns
+    /// the time at which it ended.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())

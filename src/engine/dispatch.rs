@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// Handles a step of the clock of `node`. After a step, keys on the node may have expired early.
+    /// Handles a step of the clock of `node`, where keys may have expired early.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.work.parts.restarts.terms();
         let until = self.work.parts.nodes[node].trust.stepped(now, terms);

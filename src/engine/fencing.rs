@@ -32,7 +32,7 @@ use super::nodes::Nodes;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// How many microseconds the wall clock is ahead of the engine's clock. Zero means that the difference is unknown.
+    /// How many microseconds the wall clock is ahead of the engine's clock, or zero if this is not known.
     ahead: u64,
     /// The largest fencing token that a node has assigned.
     seen: u64,

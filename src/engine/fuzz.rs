@@ -57,7 +57,7 @@ const STRICT_REPLIES: [&[u8]; 16] = [
     b"-WRONGTYPE Operation against a key\r\n",
 ];
 
-/// A source of choices that can run out of bytes.
+/// The bytes that decide the next choices.
 struct Entropy<'a>(&'a [u8]);
 
 impl<'a> Entropy<'a> {

@@ -235,8 +235,8 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. A node names the holders that expire first. If the result is
-    /// `true`, other clients may hold the resource too.
+    /// Returns `true` if a node has named 512 holders. Other clients may then hold the resource too, because a node
+    /// leaves out the holders that expire last.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();

@@ -123,8 +123,8 @@ impl Keeper {
     /// Returns the nodes of `all` whose confirmation counts when the kept lock of `claim` is extended.
     ///
     /// If another engine took the lock, a node counts only if it had the lock at the handover. On the other nodes, a
-    /// `SET` of the previous engine may still be unanswered. The previous engine sends a release after such a `SET`.
-    /// The release deletes the key, even if this engine has extended it.
+    /// `SET` of the previous engine may still be unanswered. The previous engine then sends a release, which deletes
+    /// the key even if this engine has extended it.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -349,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Checks each lock whose keys have changed, now or when its next check is due.
+    /// Begins or schedules a check of each lock whose keys have changed.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,

@@ -74,8 +74,8 @@ pub(super) fn learn(
 }
 
 /// Learns from `reply` whether `node` can release a lock. If the attempt of this claim waits for the answer, returns
-/// the attempt. Returns `None` if the engine already knew another way to release the lock, so that the node may already
-/// have the key.
+/// the attempt. Returns `None` if the node may already have the key, because the engine already knew another way to
+/// release the lock.
 #[cold]
 fn learn_of_way(
     now: Instant,

@@ -233,8 +233,8 @@ impl Engine {
         self.work.parts.claims.holds(lock)
     }
 
-    /// Returns the end of the validity of `lock`. Returns [`Instant::ZERO`] if the end is not known, or if the lock no
-    /// longer has a claim.
+    /// Returns the end of the validity of `lock`, or [`Instant::ZERO`] if this time is not known or the lock no longer
+    /// has a claim.
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
         let claim = self.work.parts.claims.by_id(lock);

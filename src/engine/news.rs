@@ -10,7 +10,7 @@ pub(super) enum News {
     Operation(OperationKey),
     /// A lock has ended.
     Expired(LockId),
-    /// A lock is at risk, if a caller still holds it.
+    /// A lock is at risk. The engine reports this only if a caller still holds the lock.
     AtRisk(LockId),
     /// Something that an operation waits for has changed. Callers do not see this event.
     Stirred(OperationKey),

@@ -254,7 +254,7 @@ impl Nodes {
     }
 
     /// Returns `false` while the driver does not know yet that it must open a connection to `node`. While the result is
-    /// `false`, the driver's reports are about an earlier connection.
+    /// `false`, the driver still reports about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -459,7 +459,7 @@ impl Nodes {
         self.turns.next_at(&self.all)
     }
 
-    /// Returns the nodes without waiting renewals.
+    /// Returns the nodes for which no renewals wait.
     pub(super) fn without_waiting(&self) -> NodeSet {
         let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))

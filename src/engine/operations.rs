@@ -485,7 +485,8 @@ impl Operations {
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// Asks `node` the waiting questions again. The commands that must precede them may have been sent by now.
+    /// Asks `node` the waiting questions again, because the commands that must precede these questions may have been
+    /// sent by now.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

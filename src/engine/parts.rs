@@ -365,8 +365,8 @@ impl Parts {
     }
 
     /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource checks the
-    /// nodes again: they do not report the engine's own release, but it ends the contender's registrations. Returns the
-    /// nodes that were asked.
+    /// nodes again, because nodes do not report the engine's own release, and the release ends the contender's
+    /// registrations. Returns the nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,

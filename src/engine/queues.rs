@@ -338,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// When a contender next wakes up, makes it also ask the nodes that send no notifications.
+    /// Makes each contender, when it next wakes up, also ask the nodes that send no notifications.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));

@@ -65,8 +65,8 @@ impl Restarts {
         }
     }
 
-    /// Records the shortest ttl that a caller has requested. If `ttl` is the shortest so far, returns by how much a
-    /// clock may step in total from now on.
+    /// Records the shortest ttl that a caller has requested. If `ttl` is the shortest so far, returns the sum of clock
+    /// steps that is allowed from now on.
     #[inline]
     pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
         if self.shortest.is_some_and(|shortest| shortest <= ttl) {

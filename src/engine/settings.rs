@@ -79,7 +79,7 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` stops waiting: `tries` times the longest random delay later.
+    /// Returns `started` plus `tries` times the longest random delay, which is when the call stops waiting.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;

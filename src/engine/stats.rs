@@ -71,8 +71,8 @@ pub struct Stats {
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,
     /// For each acquisition that was granted or refused, the time from the call to the granted attempt or to the
-    /// refusal. After a grant, this time shows how long the call has waited for others and between attempts. After a
-    /// refusal, this time shows the duration of the whole call.
+    /// refusal. For a grant, this is how long the call waited before its last attempt. For a refusal, it is the
+    /// duration of the whole call.
     pub wait: Histogram,
     /// For each lock that was acquired or adopted and has ended, the time until it was released, lost or handed over.
     pub hold: Histogram,

@@ -26,7 +26,7 @@ pub(crate) enum Reply {
     Done,
     /// The node has taken the keys with this fencing token, or the counter floor is this number.
     Number(u64),
-    /// Nothing was done, because the token contains another number than this one, which the node would assign.
+    /// Nothing was done, because the node would assign this number, but the token contains another one.
     Renumbered(u64),
     /// The permit has the given slot.
     Slot(u16),

@@ -111,7 +111,7 @@ pub(crate) enum Request {
         /// The operation that asks the question.
         operation: OperationKey,
     },
-    /// Asks how many counters of fencing tokens exist, or which locks.
+    /// Asks for the number of fencing-token counters, or for the names of locks.
     Scan {
         /// The operation that asks the question.
         operation: OperationKey,
@@ -254,7 +254,7 @@ pub(crate) enum Question {
 pub(crate) enum Dialect {
     /// The script is sent by its digest.
     Sha1,
-    /// The script is sent as text, because the node may have forgotten the script.
+    /// The script is sent as text, because the node may have forgotten it.
     Text,
     /// The native compare-and-delete `DELIFEQ` of Valkey 9 replaces the script. Only releases use this form.
     DelIfEq,

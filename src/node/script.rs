@@ -187,10 +187,10 @@ pub(crate) const INSPECT: Script = Script {
 /// Makes a node a member of a group, unless its marker belongs to another group.
 ///
 /// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
-/// quorum, and the name of the group. Then follow whether the server is durable (`1` yes, `0` no, `-` unknown), the
-/// length of the barrier, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value
-/// is 1, or 0 if the marker belongs to another group and nothing was changed. The second value is the number of
-/// milliseconds until the barrier ends. The third value is the current marker.
+/// quorum, and the name of the group. The last three arguments are whether the server is durable (`1` yes, `0` no, `-`
+/// unknown), the length of the barrier, and the mode `join`, `trust` or `anew`. The script answers with three values.
+/// The first value is 1, or 0 if the marker belongs to another group and nothing was changed. The second value is the
+/// number of milliseconds until the barrier ends. The third value is the current marker.
 ///
 /// The script writes a marker if none exists, if the marker belongs to another incarnation of the server, or if the
 /// longest ttl in the marker is too short. With a marker, the script also writes a barrier, except in the cases below.
@@ -226,8 +226,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script that checks a marker. The beginning of the script puts the answer of the plain command into `s`.
-/// The end adds whether this answer counts. `$marker` is the argument with the expected marker.
+/// The last part of a script that checks a marker. The first part puts the answer of the plain command into `s`. The
+/// last part adds whether this answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

@@ -159,7 +159,7 @@ impl Claim {
         }
     }
 
-    /// Records that `node` does not have the token. Returns `true` if the engine did not know this before.
+    /// Records that `node` does not have the token. Returns `false` if this was already recorded.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }

@@ -29,8 +29,8 @@ pub(crate) struct Copies {
     /// The nodes that may have run an extension whose answer has not arrived and may never arrive. The engine does not
     /// know when the keys on these nodes expire.
     pub(crate) extending: NodeSet,
-    /// How often a node that had lost the token was found to have it again. Each question compares this number with its
-    /// value when the question began.
+    /// The number of times that a node was found to have the token again after a loss. Each question compares this
+    /// number with its value when the question began.
     pub(crate) regained: u16,
     /// The state of the copy on each node. Only [`apply`](Self::apply) changes this field.
     pub(super) each: [Copy; NODES_MAX],
@@ -93,7 +93,7 @@ impl Copies {
         }
     }
 
-    /// Records that `node` does not have the token. Returns `true` if the engine did not know this before.
+    /// Records that `node` does not have the token. Returns `false` if this was already recorded.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -36,8 +36,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// The time between two checks of a lock whose keys change repeatedly.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How much earlier than the regular pace allows a check may begin. Early checks are allowed, because nodes may report
-/// the same deletion at different times.
+/// How long before its regular time a check may begin. Early checks are allowed, because nodes may report the same
+/// deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// If this number of checks has found every copy, the time between checks doubles.
@@ -83,7 +83,7 @@ impl Look {
         self.due.is_none() && end <= now
     }
 
-    /// Records that a check begins, after which the lock is valid for `ttl`.
+    /// Records the beginning of a check, which extends the lock for `ttl`.
     fn begins(&mut self, now: Instant, ttl: Duration) {
         self.due = None;
         self.next = self.next.max(now).saturating_add(LOOK_EVERY);

@@ -334,7 +334,7 @@ impl Acquire {
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    /// Handles the grant of the lock by `majority`. The lock counts only if validity is left.
+    /// Handles the grant of the lock by `majority`. The attempt fails if no validity is left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);

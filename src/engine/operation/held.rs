@@ -52,8 +52,7 @@ pub(in crate::engine) struct LockQuestion {
 pub(super) enum Asks {
     /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// Whether a majority has extended the lock, but other extensions have used up the limit since this extension
-        /// began.
+        /// Whether a majority has extended the lock, but other extensions have meanwhile reached the limit.
         is_beyond: bool,
     },
     /// Asks how much longer the nodes keep the lock. The value contains the answer of each node.

@@ -397,7 +397,7 @@ pub(super) trait Operate {
     /// Withdraws the question to `nodes` if none of its bytes has been sent.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// Handles a wake-up during the random delay or the wait for a turn, which ends at `until` at the latest.
+    /// Handles a wake-up during the random delay or the wait for a turn. Both end at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// Cancels the operation for its caller, and releases any lock that it may have taken.

@@ -74,7 +74,7 @@ pub(crate) struct Ballot {
     pub(crate) outcome: NodeOutcome,
     /// When the node answered, or [`Instant::MAX`] if it has not answered or was not asked.
     answered: Instant,
-    /// When the node's time to answer ends.
+    /// When the engine stops waiting for the node's answer.
     pub(crate) deadline: Instant,
     /// Whether the node was asked. A question that was not sent waits for the handshake.
     pub(crate) asked: bool,
@@ -97,7 +97,8 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that better explains why a node did not vote. If both explain it equally well, returns `other`.
+/// Returns the outcome that better explains why a node did not vote. If both outcomes explain this equally well,
+/// returns `other`.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     match weight(one) <= weight(other) {
         true => other,

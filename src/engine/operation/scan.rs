@@ -46,7 +46,7 @@ pub(in crate::engine) struct Scan {
     names: Box<[BTreeSet<Box<[u8]>>]>,
     /// The cursor of each node. Zero means either the beginning or the end of the scan.
     cursors: Box<[u64]>,
-    /// The time at which the scan ends at the latest, on all nodes.
+    /// The deadline of the whole scan.
     until: Instant,
 }
 

@@ -97,7 +97,7 @@ impl Operations {
 
     // ----- held locks ---------------------------------------------------------------------------
 
-    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about this lock.
+    /// Ends the questions about `lock`, whose validity ends at `until`, and returns its claim.
     pub(in crate::engine) fn claim_to_release(
         &mut self,
         now: Instant,

@@ -47,7 +47,7 @@ enum Registration {
 struct Seen {
     /// When the resource becomes free on the node, or [`Instant::MAX`] if this time is not known.
     free: Instant,
-    /// Before this time, the node is not believed to be free, whatever it answers.
+    /// Before this time, the contender does not believe that the node is free, whatever the node answers.
     not_before: Instant,
     /// Whether the key has no expiry, so that it does not become free by itself.
     permanent: bool,

@@ -343,7 +343,8 @@ mod tests {
         Push,
         /// Opens the operation of the first caller.
         Open,
-        /// Removes any caller that was ever pushed. That caller may already have been opened or removed.
+        /// Removes a caller that was pushed, even if its operation was already opened or the caller was already
+        /// removed.
         Remove(usize),
     }
 

@@ -54,12 +54,12 @@ use super::belief::{Belief, Wants};
 /// contention: half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// If a contender has checked one lock for this long, each further check also asks who holds the lock. A contender that
-/// also makes attempts asks for the holder at most twice in this time. If the contender asked for the holder from its
-/// first check on, a hand-over between two programs would cost six messages instead of five. The constant has no other
-/// effect on contention: 100 ms and two seconds give the same figures. A contender for the exclusive lock notices
-/// readers only when it asks for the holder. With 400 ms, the contender waits for more than 2.5 s if readers hold the
-/// lock for two seconds.
+/// If a contender has checked one lock for this long, each further check also asks who holds the lock. If the contender
+/// also makes attempts, it asks who holds the lock at most twice in this time. If the contender asked for the holder
+/// from its first check on, a hand-over between two programs would cost six messages instead of five. The constant has
+/// no other effect on contention: 100 ms and two seconds give the same figures. A contender for the exclusive lock
+/// notices readers only when it asks for the holder. With 400 ms, the contender waits for more than 2.5 s if readers
+/// hold the lock for two seconds.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before it asks that
@@ -69,7 +69,7 @@ const LOOK_SOON: Duration = Duration::from_millis(2);
 /// For each counted split, a newly arrived contender waits this many round trips longer than a contender that has
 /// waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. If the first
 /// split cost 30 round trips, two programs with one caller each and a round trip of 1 ms would have 202 hand-overs per
-/// second instead of 308. With sixteen programs, there would be 366 hand-overs per second instead of 432.
+/// second instead of 308, and sixteen programs would have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait, a contender no longer gives way to others. With 50 ms, the longest wait of 32 programs with a round
@@ -87,9 +87,9 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// change does not mean that the lock is free. In this case, the contender checks first, because a check costs two
 /// messages and an attempt three. After twice this number of attempts, the contender reacts to reported changes more
 /// and more slowly, up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would check a key 1,000 times
-/// per second if other clients wrote it that often. If the key changes less often, other clients were only faster, and
-/// a contender that checks first would always be too late. In the simulated world `readers`, with six programs and
-/// holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
+/// per second if other clients wrote it that often. If the key changes less often, the attempts failed only because
+/// other clients were faster, and a contender that checked first would always be too late. In the simulated world
+/// `readers`, with six programs and holds of 50 ms, a contender that checked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender waits for the random delay before
@@ -107,8 +107,8 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
 /// The maximum length of a [`Row`] of one caller if the engine has not recently competed with other clients. The engine
 /// also remembers for this long that other clients compete for the lock. An engine that gives way for a tick once per
-/// second loses a thousandth of its time. If it did so every 100 ms, it would lose a hundredth of its time, and no
-/// measured figure would improve. With 300 ms or three seconds, no figure changes by more than a fifth.
+/// second loses a thousandth of its time. With 100 ms, an engine would lose a hundredth of its time, and no measured
+/// figure would improve. With 300 ms or three seconds, no figure changes by more than a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the checks by a contender that wants the exclusive lock and knows of readers. Each check renews its
@@ -150,7 +150,7 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// The end of the delay after the latest attempt, and the length of a random delay.
+    /// The earliest time of the next attempt, and the length of a random delay.
     delay: Instant,
     rest: Duration,
     /// A random fraction of `u32::MAX`, which places the next attempt in the window after the latest attempt.
@@ -161,7 +161,7 @@ pub(in crate::engine) struct Wait {
     began: Instant,
     since: Instant,
     /// The time from which the first check after an attempt also asks who holds the lock, and whether the next check
-    /// does so.
+    /// asks who holds it.
     who: Instant,
     asks_at_once: bool,
     /// The time of the contender's next check.
@@ -305,8 +305,8 @@ impl Wait {
 
     /// Records that an attempt was refused. The next attempt may begin at `delay`, and `rest` is the length of a random
     /// delay. The nodes in `elsewhere` have refused the attempt because of another resource of the set, or because of
-    /// an intent. Until the delay ends, these nodes are not believed to be free, whatever they say about this resource.
-    /// The same applies to nodes that did not run the `SET`.
+    /// an intent. Until the delay ends, the contender does not believe that these nodes, or nodes that did not run the
+    /// `SET`, are free, whatever they say about this resource.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -406,9 +406,9 @@ impl Wait {
     }
 
     /// If the contender must record its intent now, returns the age of the intent. The contender checks again before
-    /// the intent expires. After an attempt, the contender first waits for a while, so that readers that have waited
-    /// behind another contender for the exclusive lock come first. A contender that has waited for long skips this
-    /// wait, because new readers keep coming.
+    /// the intent expires. After an attempt, the contender first gives way to readers that have waited behind another
+    /// contender for the exclusive lock. A contender that has waited for [`POLITE`] does not give way, because new
+    /// readers keep coming.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -491,8 +491,8 @@ impl Wait {
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
     /// free, it checks the nodes soon. If the last check was at least a [`ROW`] ago, few clients compete for the lock,
-    /// so one split and all unsuccessful attempts are forgotten. After many unsuccessful attempts, the contender reacts
-    /// to changes more and more slowly, because another client may be writing the key all the time.
+    /// so the contender forgets one split and all unsuccessful attempts. After many unsuccessful attempts, the
+    /// contender reacts to changes more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -515,7 +515,7 @@ impl Wait {
     }
 }
 
-/// Returns `false` if the node did not run the `SET`, so that it may not run the next one either. Returns `true` for a
+/// Returns `false` if the node did not run the `SET`, and might therefore refuse the next one too. Returns `true` for a
 /// node where another client was faster.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
@@ -596,8 +596,8 @@ impl Rows {
         self.of_wanted(now, hash, false)
     }
 
-    /// Like [`of`](Self::of), but also continues the [`Row`] if waiting callers want the name (`is_wanted`). They may
-    /// have waited during one long lock.
+    /// Like [`of`](Self::of), but also continues an old [`Row`] if waiting callers want the name (`is_wanted`), because
+    /// these callers may have waited during one long lock.
     #[inline]
     pub(super) fn of_wanted(&mut self, now: Instant, hash: u64, is_wanted: bool) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];

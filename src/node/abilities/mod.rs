@@ -218,8 +218,9 @@ impl Abilities {
     /// digest.
     ///
     /// Unconfirmed releases are also sent in the native form first, because the user may lack the permission to run
-    /// scripts. If the node refused the native command on the previous connection, the engine tries scripts first. A
-    /// second connection to the same server is closed after its handshake, so the engine tries only one way there.
+    /// scripts. If the node refused the native command on the previous connection, the engine tries scripts first. On a
+    /// second connection to the same server, the engine tries only one way, because it closes this connection after the
+    /// handshake.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,

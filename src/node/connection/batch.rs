@@ -1,9 +1,9 @@
 //! Batches: one command renews many kept locks that are due together.
 //!
-//! The node collects renewals until it sends another command, or until the driver writes to the socket. The node then
+//! The connection collects renewals until another command follows, or until the driver writes to the socket. Then it
 //! writes the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
-//! If a node has many renewals, it writes them only in its turn. Another module decides whose turn it is, and how long
-//! renewals wait.
+//! Many renewals are written only in the node's turn. Another module decides whose turn it is, and how long renewals
+//! wait.
 //!
 //! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
 //! kinds of batches.
@@ -21,8 +21,8 @@
 //!
 //! # Not here
 //!
-//! After a batch is written, the node cannot remove a renewal from it. If the socket accepts no bytes for a long time,
-//! a renewal may reach the server after its lock has expired. The renewal always arrives before the lock's release.
+//! After a batch is written, no renewal can be removed from it. If the socket accepts no bytes for a long time, a
+//! renewal may reach the server after its lock has expired. The renewal always arrives before the lock's release.
 //!
 //! Renewals are sent one at a time for locks on several resources, to nodes with a marker, and to nodes that have
 //! forgotten the script.

@@ -60,8 +60,8 @@ pub(crate) struct Connection {
     pub(crate) members: Option<Box<[Member]>>,
     /// The keys that a scan has found, until the engine takes them.
     pub(crate) keys: Option<Vec<Box<[u8]>>>,
-    /// How often a probe has ended the connection since the node last answered a lock command. The engine opens no
-    /// further probe before `probed_until`.
+    /// The number of times that a probe has ended the connection since the node last answered a lock command. The
+    /// engine opens no further probe before `probed_until`.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.

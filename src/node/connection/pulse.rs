@@ -9,8 +9,8 @@ use crate::time::Instant;
 const SAMPLES: usize = 32;
 
 /// The longest round trip, in nanoseconds, to which the node timeout adapts during a connection. The node timeout is
-/// four round trips, so it adapts up to 240 ms. Beyond that, a slow network cannot be distinguished from a node that
-/// stalls at each question.
+/// four round trips, so it grows to at most 240 ms. With a longer round trip, a slow network cannot be distinguished
+/// from a node that stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
@@ -61,8 +61,7 @@ impl Pulse {
         self.measured_from = now;
     }
 
-    /// Records that the driver did not read for a while before `now`. The arrival times of the answers that the driver
-    /// reads now are unknown.
+    /// Records that the driver did not read for a while before `now`. It is not known when the next answers arrived.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
@@ -154,7 +153,7 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// Returns the round trip and the distance in milliseconds after these samples.
+    /// Returns the results of `round_trip` and `distance` after these samples, in milliseconds.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
         let mut now = 1_000;

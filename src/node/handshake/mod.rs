@@ -188,7 +188,7 @@ impl Handshake {
         self.credentials.are_missing()
     }
 
-    /// Returns the text in `words` if it explains this outcome.
+    /// Returns the latest text about the node if it explains this outcome.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let (error, words) = self.words.as_ref()?;
         outcome.is_due_to(*error).then_some(words)

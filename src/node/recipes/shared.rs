@@ -148,8 +148,8 @@ pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// Returns the argument that says whether the reader may join despite an intent. A reader that already held the lock
-/// may join.
+/// Returns the argument that lets a reader join despite an intent, which is empty unless the reader already held the
+/// lock.
 pub(super) fn passes(entry: &Entry) -> &'static [u8] {
     match entry.ttl() == Duration::ZERO {
         true => b"",

@@ -25,8 +25,8 @@ macro_rules! read_arguments {
     };
 }
 
-/// Puts the floor's `run_id`, its base as text, and its number into `r`, `o` and `x`. The base as a number goes into
-/// `l`. If the floor is not usable, `r` becomes nil.
+/// Puts the floor's `run_id`, its base as text, and its number into `r`, `o` and `x`. Also puts the base, as a number,
+/// into `l`. If the floor is not usable, `r` becomes nil.
 ///
 /// The script converts a number to text only if the number changes, because `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
@@ -56,7 +56,7 @@ macro_rules! lift_floor {
     };
 }
 
-/// Sets `b` to the result of the marker check: see the [module](super) above.
+/// Sets `b` to the result of the marker check: see the [parent module](super).
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \

@@ -13,9 +13,9 @@
 //! * The key expires at the latest deadline of its members. A script never removes another client's live member, and
 //!   never makes its deadline earlier.
 //! * A set that this library did not write counts as a key of another client, and is never changed. A set belongs to
-//!   another program if its last member, or an expired member, has another form. The same holds if the last deadline is
-//!   not a whole number up to 9e15. So the scripts read each expired member before they remove it. The scripts check
-//!   the last member first, because a set of another program may be large.
+//!   another program if its last deadline is not a whole number of at most 9e15, or if its last member or an expired
+//!   member has another form. So the scripts read each expired member before they remove it. The scripts check the last
+//!   member first, because a set of another program may be large.
 //!
 //! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
 //! barrier. The arguments are the token, the ttl, and the marker, which is empty if no marker is checked. The answers

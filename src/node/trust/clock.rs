@@ -13,16 +13,16 @@
 //! The server reads its time after this process sends the question, and before this process reads the answer. So each
 //! answer gives a lower and an upper bound for the difference between the two clocks, no matter how long the answer
 //! takes. The bounds widen as fast as clocks drift. If two answers contradict each other, the clock was set between
-//! them. The size of the contradiction is the size of the step. Small steps add up, because contradictory bounds are
-//! kept.
+//! them. The size of the contradiction is the size of the step. The clock watch keeps contradictory bounds, so small
+//! steps add up.
 //!
 //! # What is allowed
 //!
 //! The drift of a lock covers two kinds of clock errors while the lock's keys live: wrong rates, and steps. One fifth
 //! of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. If
 //! the last answer is older than two seconds ([`PAUSE`]), the bounds widen by at most 0.05 % of the elapsed time,
-//! because no kernel slews a clock faster. The rest of the drift is the allowance for steps. The steps of one clock may
-//! add up to the allowance of the shortest ttl that a caller has requested. Steps within this allowance do not make
+//! because no kernel slews a clock faster. The rest of the drift is the allowance for steps. In total, one clock may
+//! step by the allowance for the shortest ttl that a caller has requested. Steps within this allowance do not make
 //! locks with this ttl or a longer ttl expire early. If the steps add up to more than the allowance, the clock counts
 //! as stepped, and a new sum begins.
 //!
@@ -65,7 +65,7 @@ pub(crate) struct Clock {
     rate: u64,
     /// The sum of steps that is allowed, in nanoseconds.
     allowed: i128,
-    /// How often the clock watch has detected a step.
+    /// The number of steps that the clock watch has detected.
     steps: u32,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! The key's value is a line of words, such as `1 4f1c..9b 60000 5 3 0 default`. The words are the version of the
 //! format, the `run_id` of the server on which the marker was written, and the longest ttl of all clients in
-//! milliseconds. Then follow the number of nodes, the number of nodes in a majority, whether the server loses no data
-//! in a restart, and the name of the group. The marker does not contain addresses, because a node may have several
-//! addresses.
+//! milliseconds. The last four words are the number of nodes, the number of nodes in a majority, whether the server
+//! loses no data in a restart, and the name of the group. The marker does not contain addresses, because a node may
+//! have several addresses.
 //!
 //! # Guarantees
 //!

@@ -287,7 +287,7 @@ impl Membership {
     }
 
     /// Sets the longest ttl of all clients. The node stays joined only if its marker has at least this ttl. Returns
-    /// `true` if the node was joined and no longer is.
+    /// `true` if the node's membership ends.
     pub(super) fn demand(&mut self, longest: Duration) -> bool {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;

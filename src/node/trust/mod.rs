@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //!
-//! * A quarantine starts at the *end* of the handshake that showed the change. The loss of the connection would be too
-//!   early, because the server may restart long after it.
+//! * A quarantine starts at the *end* of the handshake that showed the change. It does not start when the connection is
+//!   lost, because the server may restart much later.
 //! * Only [`Trust::lift`] shortens a quarantine.
 //!
 //! # Not here

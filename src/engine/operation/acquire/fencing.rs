@@ -56,8 +56,7 @@ pub(in crate::engine) struct Fencing {
     proposal: u64,
     /// The number that each node has returned in this attempt. Zero means that the node has returned no number.
     numbers: Box<[u64]>,
-    /// The number to which nodes with smaller numbers were asked to raise their counters. Zero means that no node was
-    /// asked.
+    /// Nodes with smaller numbers were asked to raise their counters to this number. Zero means that no node was asked.
     raised_to: u64,
     /// The nodes that have raised their counters and still had the key.
     raised: NodeSet,
@@ -70,7 +69,7 @@ pub(in crate::engine) struct Fencing {
     wanted: u64,
     /// Whether the proposed number comes from the nodes.
     is_theirs: bool,
-    /// How often the attempt was repeated because nodes asked for another number.
+    /// The number of times that the attempt was repeated because nodes asked for another number.
     renumbered: u8,
 }
 
@@ -108,8 +107,8 @@ impl Fencing {
     }
 
     /// Writes the lock's owner and the proposed number into `token`, which has `len` bytes and contains the handle's
-    /// owner. Returns the new length of the token. The token of a shared lock, and a token without an owner, contains
-    /// no number.
+    /// owner. Returns the new length of the token. Tokens of shared locks and tokens without an owner contain no
+    /// number.
     pub(super) fn name_in(
         &self,
         token: &mut [u8; TOKEN_BYTES_MAX],

@@ -90,7 +90,7 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// After several resources were locked, passes their places to the claim of `key`.
+    /// Passes the places of all locked resources to the claim of `key`.
     #[cold]
     fn hold_all(&self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
         for place in self.places() {
@@ -99,8 +99,8 @@ impl Acquire {
         PlaceKey::NONE
     }
 
-    /// Makes the engine keep `lock`, which this operation has taken. The limit counts from the time when the attempt
-    /// was sent.
+    /// Makes the engine keep `lock`, which this operation has taken. The limit is measured from the time when the
+    /// attempt was sent.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

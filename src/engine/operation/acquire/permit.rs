@@ -4,8 +4,8 @@
 //! nodes begin the search at the same slot. So usually all nodes assign the same slot, and one round trip is enough. If
 //! a majority has assigned slots, but not the same slot, the engine asks the nodes to move the token to the slot that
 //! most of them assigned. The token must be moved within the time of the attempt. A node that has assigned this slot to
-//! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
-//! attempt fails, and the next attempt begins its search at a random slot.
+//! another client refuses the move. The engine then tries the next slot. If no slot is left, the attempt fails, and the
+//! next attempt begins its search at a random slot.
 //!
 //! Once the permit is held, a node with the token in another slot does not count towards the majority. The engine
 //! releases the wrong slot, and asks the node for the right slot.
@@ -26,10 +26,10 @@
 //! All slots of a name share one counter on each node. Consider two holders of one slot, one after the other. At least
 //! one node is in the majorities of both holders. While the earlier holder had the slot on this node, the node raised
 //! its counter at least to the earlier fencing token. After the earlier holder had left, the node assigned the slot to
-//! the later holder with a larger number. The later fencing token is at least this larger number. Therefore a number
-//! counts only if the node assigned it together with the slot. If a node moves the token to the slot later, its earlier
-//! number does not count. So after each move, the engine asks the node for the slot again, and the node assigns its
-//! next number.
+//! the later holder, together with a larger number. The later fencing token is at least this larger number. Therefore a
+//! number counts only if the node assigned it together with the slot. If a node moves the token to the slot later, its
+//! earlier number does not count. So after each move, the engine asks the node for the slot again, and the node assigns
+//! its next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -158,9 +158,8 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if the node has not answered. Until it answers,
-    /// this node may move the token at any time, even if its connection is lost. Therefore this attempt uses no other
-    /// slot.
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. This node may still
+    /// move the token at any time, even if its connection is lost, so the attempt uses no other slot.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -447,8 +446,8 @@ impl Acquire {
     }
 }
 
-/// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new`, also takes the right slot if it is free. Otherwise the next extension takes it.
+/// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If `is_new` is
+/// `true`, also tries to take the right slot. Otherwise the next extension tries this.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(

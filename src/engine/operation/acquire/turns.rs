@@ -89,8 +89,8 @@ impl Acquire {
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. Forgets what is known about its other places, because this knowledge
-    /// becomes outdated during the wait.
+    /// Makes the operation wait at `place` only. Forgets what is known about the operation's other places, because this
+    /// knowledge becomes outdated during the wait.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
@@ -144,7 +144,7 @@ impl Acquire {
 
     // ----- the end of the wait ----------------------------------------------------------------
 
-    /// Returns when the wait for a turn ends: all allowed tries would be over by then.
+    /// Returns when the wait for a turn ends, because all allowed tries would be over by then.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)

@@ -38,7 +38,7 @@ use crate::engine::settings::SHORTEST_REST;
 /// reports. The delay is longer than the rounding error of a key's remaining time.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How often a check may be delayed because a node has many commands to answer.
+/// The maximum number of times that a check is delayed because a node has many commands to answer.
 const PUT_OFF_MAX: u32 = 10;
 
 /// See the [module](self).
@@ -50,7 +50,7 @@ pub(in crate::engine) struct Watch {
     key: Option<OperationKey>,
     /// Whether something may have changed since the nodes were asked.
     stirred: bool,
-    /// How often the next check was delayed.
+    /// The number of times that the next check was delayed.
     put_off: u32,
     /// The nodes that have not answered the latest question.
     asked: NodeSet,

@@ -150,8 +150,8 @@ impl Job {
         }
     }
 
-    /// Begins the work. If `MSETEX` is `known` to be permitted, one `MSETEX` takes the keys, unless the keys must be
-    /// read first.
+    /// Begins the work. One `MSETEX` takes the keys if it is `known` to be permitted and the keys need not be read
+    /// first.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }

@@ -22,8 +22,9 @@
 //! * A key is changed only if it did not belong to another client when it was read, and has not changed since. Between
 //!   `MULTI` and `EXEC`, the engine sends only the writes of one batch. An aborted `EXEC` changes nothing.
 //! * A server that refuses `MULTI` would run the commands immediately. So the server must first accept an empty `MULTI`
-//!   in the same batch. Before an `MSETEX`, an empty `MULTI` that was accepted earlier on the connection is enough. If
-//!   the server still refuses a `MULTI`, the engine closes the connection, and later releases all keys that may be set.
+//!   in the same batch. For an `MSETEX`, it is enough that the server has accepted an empty `MULTI` earlier on the
+//!   connection. If the server still refuses a `MULTI`, the engine closes the connection, and later releases all keys
+//!   that may be set.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
 //! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
 //!   on several resources never shares a batch with other work on the same keys, because each would change keys that
@@ -78,7 +79,7 @@ pub(crate) struct Transactions {
     /// The maximum number of jobs in the next batch. An abort halves this number.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until an answer on this connection has shown it.
+    /// Whether the user may run `MSETEX`, or `None` until this is known.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,

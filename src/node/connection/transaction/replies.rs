@@ -74,7 +74,7 @@ impl Transactions {
     }
 
     /// Handles the answer to an `MSETEX` with an invalid argument, which shows whether the user may run `MSETEX`. A
-    /// refusal does not show this if it is temporary or concerns only these keys.
+    /// refusal proves nothing if it is temporary or concerns only these keys.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         if self.batch[place].is_refused() {
             return;
