@@ -14,6 +14,7 @@ use shearline::{
 
 use crate::json;
 use crate::output;
+use crate::pages::MANUAL;
 use crate::status::Status;
 
 /// Why a command fails.
@@ -92,19 +93,23 @@ in the URL, or in the source that supplies them => in the URL, or `--user` and t
 permits and a strict restart guard need scripts => permits and `--guard strict` need scripts
 pass the unchanged bytes that `Lock::to_bytes` returned => pass the unchanged line that `shearline lock` printed
 so if its holder is gone, delete the key => so if its holder is gone, end the lock with `shearline break --now`
-the release is repeated until they confirm it or the keys expire => repeat the command, or wait until the keys expire
-`shearline::manual::operating` => docs/operating.md
-`shearline::manual::permissions` => docs/permissions.md
-`shearline::manual::tls` => docs/tls.md
-`shearline::manual::troubles` => docs/troubles.md";
+the release is repeated until they confirm it or the keys expire => repeat the command, or wait until the keys expire";
+
+/// How the library's messages begin the name of a page of the manual. The command prints the address of the page.
+const PAGE: &str = "`shearline::manual::";
 
 /// Replaces names of the library in `text` with names of the command, and puts the text on one line.
 pub(crate) fn in_words(text: impl fmt::Display) -> String {
     // A terminal or a log should show each failure on one line.
     let line = text.to_string().replace('\n', " ");
     let rows = WORDS.lines().filter_map(|row| row.split_once(" => "));
-    rows.fold(line, |line, (of_the_library, ours)| {
+    let line = rows.fold(line, |line, (of_the_library, ours)| {
         line.replace(of_the_library, ours)
+    });
+    let mut parts = line.split(PAGE);
+    let begin = parts.next().unwrap_or_default().to_owned();
+    parts.fold(begin, |line, page| {
+        line + MANUAL + &page.replacen('`', "/", 1)
     })
 }
 
@@ -200,6 +205,11 @@ mod tests {
                 "give that authority's file (`--ca`, or `?ca=` in the URL)",
             ),
             (
+                no(Unusable::NoPermission),
+                "the user lacks a permission; use the ACL line in the manual \
+                 (https://docs.rs/shearline/latest/shearline/manual/permissions/)",
+            ),
+            (
                 "set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)".to_owned(),
                 "set one (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
             ),
@@ -216,6 +226,7 @@ mod tests {
             let (of_the_library, _) = row.split_once(" => ").expect("two parts");
             assert!(said.contains(of_the_library), "{of_the_library}");
         }
+        assert!(said.contains(PAGE));
     }
 
     /// Returns the code in a folder, with comments removed and each string on one line.

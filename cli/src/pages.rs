@@ -121,11 +121,11 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     }
     writeln!(to, ".fi\n.SH SEE ALSO")?;
     writeln!(to, "{}", as_roff(texts.see))?;
-    writeln!(to, ".PP\n{}", as_roff(MANUAL))
+    writeln!(to, ".PP\n{}command/", as_roff(MANUAL))
 }
 
-/// The page of the library's manual that describes the command.
-const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
+/// Where the pages of the library's manual are. An installed binary has no files of its own.
+pub(crate) const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/";
 
 /// Returns the section on the files that the command reads.
 fn files() -> String {

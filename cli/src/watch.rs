@@ -10,17 +10,18 @@
 //!   the nodes do not say whether it expired or was deleted.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 use shearline::internals::now;
 use shearline::{Found, Inspection, Instant};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::json::joined;
-use crate::output::{Format, printable};
+use crate::output::{Format, NOTE, complain, printable};
 use crate::signals::{Signals, wait};
 use crate::status::Status;
 
@@ -42,7 +43,7 @@ shearline watch --count 2 report      # how it is now, and its next change",
 ///
 /// Each line begins with the time in UTC. The line also names the change, if it is certain: extended, released, broken
 /// or new holder. Keys that were deleted before they expired also count as released. A new lock of the same client also
-/// counts as a new holder.
+/// counts as a new holder. Without --json, stderr names each node that does not answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.
@@ -73,8 +74,12 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     };
     let mut watch = args.subject.connect()?.watch(name)?;
     let (mut left, mut last, mut seen) = (args.count.unwrap_or(u64::MAX), None, Seen::default());
+    let mut silent = Vec::new();
     while left != 0 {
         let told = wait(watch.changed(), check)?.expect("the handle is open");
+        if !args.format.json {
+            silent = tell_silent(name, &told, &silent);
+        }
         let change = seen.change(&told, before.get(), now());
         let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
         // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the state
@@ -94,6 +99,22 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         left -= 1;
     }
     Ok(Status::Success)
+}
+
+/// Names on stderr each node that did not answer, unless the node is in `before`. Returns all nodes that did not answer.
+fn tell_silent(name: &[u8], told: &Inspection, before: &[Arc<str>]) -> Vec<Arc<str>> {
+    let mut silent = Vec::new();
+    for node in told.nodes() {
+        let Found::Unknown(why) = node.found else {
+            continue;
+        };
+        if !before.contains(&node.address) {
+            let (name, why) = (printable(name), in_words(why));
+            complain(NOTE, format_args!("{name}: {} {why}", node.address));
+        }
+        silent.push(Arc::clone(&node.address));
+    }
+    silent
 }
 
 /// Returns the time in UTC, in the format of RFC 3339.

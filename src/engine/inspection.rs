@@ -301,7 +301,7 @@ impl Inspection {
         self.told(why, format!(", so nothing was changed: {self}"))
     }
 
-    /// Returns the error text for keys that another program has written.
+    /// Returns the error text for keys that another program has written, or whose expiry it has removed.
     pub(super) fn not_ours(&self) -> Told {
         match self.has_long_value() {
             true => self.told(
@@ -311,7 +311,8 @@ impl Inspection {
             ),
             false => self.told(
                 "its keys have no expiry",
-                ", so it was not made by this library, and would never be free; delete them with `Breaking::AtOnce`",
+                ", because another program wrote them or removed their expiry, so the lock would never be free; delete \
+                 them with `Breaking::AtOnce`",
             ),
         }
     }

@@ -23,9 +23,10 @@ pub enum OperatorError {
     /// The resource has no lock that can be broken. Either no client holds the lock, because no majority of the nodes
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
-    /// Another program has written the keys, so nothing was changed. If the keys have no expiry ([`Holder::valid_for`]
-    /// is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. Keys that have an expiry cannot be broken if
-    /// their value is longer than any token, because this handle does not know the full value.
+    /// Another program has written the keys, or has removed their expiry. Nothing was changed. If the keys have no
+    /// expiry ([`Holder::valid_for`] is [`Duration::MAX`]), only [`Breaking::AtOnce`] deletes them. Keys that have an
+    /// expiry cannot be broken if their value is longer than any token, because this handle does not know the full
+    /// value.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX
@@ -104,7 +105,9 @@ impl OperatorError {
 fn not_known(report: &Report) -> Told {
     let rest = format_args!("{}; check the nodes named here", ends_by(report));
     match report.asked() {
-        Asked::Vote | Asked::Answer => report.told(": it is not known who holds it", "", rest),
+        Asked::Vote | Asked::Token | Asked::Answer => {
+            report.told(": it is not known who holds it", "", rest)
+        }
         Asked::Nothing if report.needs_operator() => {
             report.told("every lock is refused", "", "; repair what is named here")
         }

@@ -48,6 +48,8 @@ struct ReportParts {
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Asked {
     Vote,
+    /// The request named a token. If the outcome of a node is [`NodeOutcome::Held`], the node has another token.
+    Token,
     Answer,
     /// The handle sent no request. A node that is ready to vote counts as a yes.
     Nothing,
@@ -130,7 +132,7 @@ impl Report {
         let (clause, said) = match self.0.asked {
             Asked::Nothing => (clause.into(), self.votes()),
             Asked::All => (clause.into(), self.of_all("answered")),
-            Asked::Vote | Asked::Answer => (lock + clause, self.votes()),
+            Asked::Vote | Asked::Token | Asked::Answer => (lock + clause, self.votes()),
         };
         Told {
             clause,
@@ -407,9 +409,11 @@ impl Report {
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
-            let words = match node.outcome == NodeOutcome::Granted {
-                true => granted.into(),
-                false => node.text(self.0.now),
+            let text = node.text(self.0.now);
+            let words = match (node.outcome, self.0.asked) {
+                (NodeOutcome::Granted, _) => granted.into(),
+                (NodeOutcome::Held, Asked::Token) => text.replacen("held", "with another token", 1),
+                _ => text,
             };
             match said.iter_mut().find(|(others, _)| *others == words) {
                 Some((_, addresses)) => addresses.push(&node.address),
@@ -434,7 +438,7 @@ impl Report {
             return "no node was asked, because other callers of this handle come first".into();
         }
         let (vote, granted) = match self.0.asked {
-            Asked::Vote => ("vote", "granted"),
+            Asked::Vote | Asked::Token => ("vote", "granted"),
             Asked::Answer | Asked::All => ("answer", "answered"),
             Asked::Nothing => ("vote", "ready"),
         };
@@ -744,16 +748,16 @@ mod tests {
             ),
             (
                 [Held; 3],
-                "0 of the 2 votes needed (a:1, b:2 and c:3 each held); its key has another token: an operator has \
-                 broken the lock, or another client has taken it",
+                "0 of the 2 votes needed (a:1, b:2 and c:3 each with another token); its key has another token: an \
+                 operator has broken the lock, or another client has taken it",
             ),
             (
                 [Missing, Held, Granted],
-                "1 of the 2 votes needed (a:1 without its key; b:2 held; c:3 granted)",
+                "1 of the 2 votes needed (a:1 without its key; b:2 with another token; c:3 granted)",
             ),
         ] {
             assert_eq!(
-                format!("{:#}", ExtendError::Lost(report(outcomes))),
+                format!("{:#}", ExtendError::Lost(report(outcomes).of(Asked::Token))),
                 format!(
                     "the lock was lost: {said}; stop the work that the lock protects, and check what is half done; see \
                      the \

@@ -1,6 +1,6 @@
 //! The protocols RESP2 and RESP3: decodes replies, and encodes commands.
 //!
-//! An [`Inbox`] reads replies from the pieces that a socket delivers, and [`command`] writes commands.
+//! An [`Inbox`] reads replies from the pieces that a socket delivers, and [`command()`] writes commands.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Value, command};

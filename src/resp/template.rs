@@ -3,7 +3,7 @@
 //! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
 //! built from the words at compile time, so the lengths in the headers are always right.
 //!
-//! The function [`command`](super::command) writes commands whose words are known only when they are sent.
+//! The function [`command`](super::command()) writes commands whose words are known only when they are sent.
 
 use core::fmt;
 

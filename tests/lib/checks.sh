@@ -137,7 +137,7 @@ dependencies() {
 33 -e normal,build --features tls
 18 -e normal,no-proc-macro --features tracing
 15 -e normal,no-proc-macro --features serde
-79 -e normal,build,dev
+80 -e normal,build,dev
 62 -p shearline-cli -e normal,no-proc-macro
 75 -p shearline-cli -e normal,build
 BOUNDS

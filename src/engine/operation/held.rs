@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ExtendError, NodeOutcome, Report};
+use crate::error::{Asked, ExtendError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
@@ -308,19 +308,13 @@ impl LockQuestion {
 
     // ----- outcomes ---------------------------------------------------------------------------
 
-    #[cold]
-    fn report(&self, cx: &Context<'_>) -> Report {
-        let report = cx.round.report(cx.now, &cx.parts.nodes);
-        report.about(self.entry.names())
-    }
-
     #[inline]
     fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ExtendError>> {
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ExtendError::Lost(self.report(cx))),
+            Verdict::Lost => Err(ExtendError::Lost(cx.report(self))),
             Verdict::RunOut => Err(ExtendError::Expired),
-            Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(self.report(cx))),
+            Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(cx.report(self))),
             Verdict::Closed => Err(ExtendError::Closed),
             Verdict::Kept(majority, end) => Ok(self.kept(majority, end, &mut cx.parts.claims)),
         })
@@ -348,7 +342,7 @@ impl Operate for LockQuestion {
     }
 
     fn about(&mut self, report: Report, _: &Parts) -> Report {
-        report.about(self.entry.names())
+        report.of(Asked::Token).about(self.entry.names())
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {

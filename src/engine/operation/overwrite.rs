@@ -21,7 +21,7 @@ use core::time::Duration;
 
 use crate::engine::operators::OperatorError;
 use crate::entry::Entry;
-use crate::error::Report;
+use crate::error::{Asked, Report};
 use crate::keys::NodeId;
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
@@ -88,7 +88,7 @@ impl Operate for Overwrite {
     }
 
     fn about(&mut self, report: Report, _: &Parts) -> Report {
-        report.about(self.entry.names())
+        report.of(Asked::Token).about(self.entry.names())
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {

@@ -3,7 +3,7 @@
 //! The engine asks every node that may have the token to delete it, and counts each answer. If a node does not answer,
 //! the engine retries the release after the operation has ended.
 
-use crate::error::{NodeOutcome, Released, Report, UnlockError};
+use crate::error::{Asked, NodeOutcome, Released, Report, UnlockError};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::quorum::{NodeSet, Releasing, Vote};
@@ -88,7 +88,7 @@ impl Operate for Release {
     }
 
     fn about(&mut self, report: Report, parts: &Parts) -> Report {
-        let report = report.of_release(self.valid);
+        let report = report.of_release(self.valid).of(Asked::Token);
         match parts.claims.entry_of(self.claim) {
             Some(entry) => report.about(entry.names()),
             None => report,

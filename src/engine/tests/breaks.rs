@@ -100,6 +100,10 @@ fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     let endless = world.seen_for(ONE, 9_000_000_000_000_000);
     let refused = world.break_as(&endless, Breaking::KeepOut);
     assert_matches!(refused, Err(OperatorError::NotOurs(_)));
+    // `PERSIST` may have removed the expiry of a lock of this library.
+    let said = format!("{:#}", refused.expect_err("refused"));
+    let why = "have no expiry, because another program wrote them or removed their expiry, so";
+    assert!(said.contains(why), "{said}");
     assert_eq!(world.take_all().concat(), NOTHING);
     world.break_as(&endless, Breaking::AtOnce).expect("asked");
     assert_eq!(world.take(0), ["EVALSHA release"]);

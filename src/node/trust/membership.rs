@@ -2,8 +2,8 @@
 //!
 //! A node is *joined* while the engine knows the marker that the node's scripts must check. The node is no longer
 //! joined when an answer says that this marker is gone, or when the engine learns of a ttl that exceeds the marker's.
-//! The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The script itself checks the marker,
-//! so the answer to a question with an old marker never counts by mistake.
+//! The node is joined again when it answers [`JOIN`]. The script itself checks the marker, so the answer to a question
+//! with an old marker never counts by mistake.
 //!
 //! # Guarantees
 //!

@@ -194,6 +194,7 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     shearline(&cluster, "lock report -n --trust").failed(75);
     let lost = shearline(&cluster, &format!("extend {lock} --trust")).failed(74);
     assert!(!lost.contains("other nodes"), "its keys are there: {lost}");
+    assert!(lost.contains(" each with another token"), "{lost}");
 
     let object = shearline(&cluster, "break report --guard off --yes --json").object();
     assert_eq!(
@@ -256,6 +257,7 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     let watched = shearline(&cluster, "watch report --count 1 --guard off").line();
     assert!(watched.ends_with(&held), "{watched}");
     let endless = shearline(&cluster, "break report --guard off --yes").failed(1);
+    assert!(endless.contains("removed their expiry, so"), "{endless}");
     assert!(endless.contains("delete them with `--now`"), "{endless}");
     shearline(&cluster, "break report --guard off --yes --now").done();
     let gone = [ClosedPort::new(), ClosedPort::new()];
@@ -397,6 +399,18 @@ fn watch_says_only_once_that_a_lock_is_free() {
     cluster[1].kill();
     let next = lines.next().expect("a line");
     assert!(next.starts_with("report  not known"), "{next}");
+    // Each node is named once.
+    kill_process(Pid::from_child(&watching.0), Signal::INT).expect("it is there");
+    let silent = watching.0.stderr.take().expect("it is piped");
+    let silent: Vec<_> = BufReader::new(silent)
+        .lines()
+        .map_while(Result::ok)
+        .collect();
+    assert_eq!(silent.len(), 2, "{silent:?}");
+    for (line, server) in silent.iter().zip(&*cluster) {
+        let begin = format!("shearline: report: {} unreachable: ", address(server));
+        assert!(line.starts_with(&begin), "{line}");
+    }
 }
 
 #[test]
@@ -787,9 +801,10 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     let said = shearline(
         &cluster,
         "watch report --guard strict --group other --count 1",
-    )
-    .line();
-    assert!(said.ends_with("; `shearline nodes` says why"), "{said}");
+    );
+    let end = "; `shearline nodes` says why\n";
+    assert!(said.out.ends_with(end), "{said:?}");
+    assert_eq!(said.err.matches("shearline reinit").count(), 3, "{said:?}");
 }
 
 /// With a longer ttl than in the markers, no client would get a lock before that time has passed. So the default is the
