@@ -5,7 +5,11 @@
 //!
 //! # Not here
 //!
-//! The C library calls no handler for `_Fork`, or for the bare system call `clone`. Such a child is not detected.
+//! * The C library calls no handler for `_Fork`, `vfork` or `clone`, or for a bare system call. Such a child is not
+//!   detected.
+//! * In the child, the handlers run in the order of their registration. A handler that the program has registered before
+//!   its first handle was built does not detect the fork yet.
+//! * If a process forks while another thread builds its first handle, the child may wait forever in [`Process::current`].
 
 #[cfg(test)]
 use alloc::sync::Arc;
