@@ -1,15 +1,16 @@
 //! Detects that this process is a forked child. The only module that does this.
 //!
-//! A child has copies of its parent's handles, and must not use them. The C library calls a handler in the child of each
-//! `fork`, and the handler counts forks. A check compares two counts, and makes no system call.
+//! A child has copies of its parent's handles, and must not use them. The C library calls a handler in the child of
+//! each `fork`, and the handler counts forks. A check compares two counts, and makes no system call.
 //!
 //! # Not here
 //!
 //! * The C library calls no handler for `_Fork`, `vfork` or `clone`, or for a bare system call. Such a child is not
 //!   detected.
-//! * In the child, the handlers run in the order of their registration. A handler that the program has registered before
-//!   its first handle was built does not detect the fork yet.
-//! * If a process forks while another thread builds its first handle, the child may wait forever in [`Process::current`].
+//! * In the child, the handlers run in the order of their registration. A handler that the program has registered
+//!   before its first handle was built does not detect the fork yet.
+//! * If a process forks while another thread builds the first handle, the child may wait forever in
+//!   [`Process::current`].
 
 #[cfg(test)]
 use alloc::sync::Arc;
