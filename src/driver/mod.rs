@@ -177,7 +177,7 @@ impl Driver {
         Ok(Self {
             inner: Loop::new(config, seed)?,
             standing: Standing::Open,
-            process: Process::current()?,
+            process: Process::current(),
             shutdown_timeout: config.shutdown_timeout(),
             tracer: Tracer::new(config),
         })

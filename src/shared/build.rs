@@ -103,7 +103,7 @@ impl Waiting {
         Ok(Self {
             site,
             io_thread: Some(io_thread),
-            process: Process::current()?,
+            process: Process::current(),
         })
     }
 

@@ -230,7 +230,7 @@ impl Shared {
         let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(wire.waker()));
         let distant = nanos(distant_timeout(engine.nodes().iter()));
         Ok(Self {
-            process: Process::current()?,
+            process: Process::current(),
             core: Monitor::new(Core::new(engine, wire, poller)),
             notes: Notes::default(),
             relay: Relay::default(),
