@@ -10,6 +10,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, kill_process};
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -250,6 +251,26 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
     let waker = driver.waker();
     drop(driver);
     waker.wake();
+}
+
+/// The parent has the same eventfd.
+#[test]
+fn a_waker_in_a_forked_child_does_not_wake_the_parent() {
+    let (_nodes, mut driver) = driven::<1>();
+    let is_ready = |driver: &Driver| {
+        let mut descriptors = [PollFd::new(driver, PollFlags::IN)];
+        rustix::event::poll(&mut descriptors, Some(&Timespec::default())).unwrap() == 1
+    };
+    while is_ready(&driver) {
+        driver.turn(Some(Duration::ZERO)).unwrap();
+    }
+    let waker = driver.waker();
+    driver.process.pretend(true);
+    waker.wake_by_ref();
+    assert!(!is_ready(&driver));
+    driver.process.pretend(false);
+    waker.wake();
+    assert!(is_ready(&driver));
 }
 
 #[test]

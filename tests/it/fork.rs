@@ -3,17 +3,18 @@
 //! The child is what `Command::pre_exec` runs between `fork` and `exec`: a process of one thread,
 //! with a copy of all memory of the parent.
 
+use std::future::Future as _;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 #[cfg(feature = "embedded")]
 use std::{
-    future::Future as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     sync::atomic::{AtomicBool, Ordering::SeqCst},
-    task::{Context, Poll, Wake, Waker},
+    task::Wake,
 };
 
 use shearline::{ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError, Watch};
@@ -118,8 +119,16 @@ fn a_forked_child_drops_the_last_handles_without_waiting() {
         let mut local = over(&cluster).build_local().expect("valid");
         let lock = local.try_lock("local", LONG).expect("free");
         let lost = guard.lost();
-        let mut all = Some((guard, local));
+        let mut building = over(&cluster).build_async();
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(building.as_mut().poll(&mut context).is_pending());
+        let mut all = Some((guard, local, building));
         let story = move || {
+            let (_, _, building) = all.as_mut().ok_or("a future")?;
+            let mut context = Context::from_waker(Waker::noop());
+            let Poll::Ready(Err(_)) = building.as_mut().poll(&mut context) else {
+                return Err("a child may not wait for a handle of its parent");
+            };
             drop(all.take());
             Ok(())
         };

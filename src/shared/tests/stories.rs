@@ -57,6 +57,31 @@ fn a_forked_child_does_not_get_the_lock_of_its_parent() {
     assert_matches!(polled, Poll::Ready(Err(LockError::Forked)));
 }
 
+/// The operations and the I/O thread belong to the parent.
+#[test]
+fn what_a_forked_child_drops_goes_on_in_its_parent() {
+    let (world, redlock) = World::start();
+    let guard = redlock.lock("held", LONG).unwrap();
+    let lost = guard.lost();
+    world.pause();
+    let mut future = Box::pin(redlock.lock_async("open", LONG));
+    assert!(poll_once(&mut future).is_pending());
+    eventually("it has begun", || load(&redlock).rounds == 1);
+    let (process, shared) = (redlock.shared().process.clone(), shared_of(&redlock));
+    process.pretend(true);
+    assert!(lost.clone().is_lost());
+    drop((future, guard));
+    process.pretend(false);
+    assert!(!lost.clone().is_lost());
+    let left = load(&redlock);
+    assert_eq!((left.rounds, left.claims), (1, 2));
+    world.resume();
+    process.pretend(true);
+    drop(redlock);
+    assert!(shared.upgrade().is_some(), "the I/O thread goes on");
+    assert_eq!(world.copies("held"), 3);
+}
+
 /// The attempt won in time, but the caller fetched the lock too late. (If the machine was too slow to see that it had
 /// won, the test tries again.)
 #[test]
