@@ -287,8 +287,8 @@ impl LockOptions {
     }
 
     /// Makes the handle extend the lock automatically until the lock is released or lost. Whenever half of the validity
-    /// is left, the handle extends the lock by its ttl. If an extension fails, the handle tries again in the remaining
-    /// time.
+    /// is left, the handle extends the lock to its full ttl. If an extension fails, the handle tries again in the
+    /// remaining time.
     ///
     /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
     ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`
