@@ -271,8 +271,8 @@ impl LockOptions {
 
     /// Makes at most `tries` attempts, including the first one. While a caller waits behind other callers of the
     /// handle, it sends no attempts. Not counting its attempts, the call waits for at most `tries` times the longest
-    /// delay of the handle's [`Retry`]. An extension by the current holder may also use up a try. With one try, the call
-    /// does not wait. Zero is refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// delay of the handle's [`Retry`]. An extension by the current holder may also use up a try. With one try, the
+    /// call does not wait. Zero is refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
