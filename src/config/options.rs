@@ -38,8 +38,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only sent attempts count. While a caller waits behind other callers of the handle, it sends no attempts. The
-    /// call takes at most `tries` times the longest delay.
+    /// Only sent attempts count. While a caller waits behind other callers of the handle, it sends no attempts. Not
+    /// counting its attempts, the call waits for at most `tries` times the longest delay.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range for the delay.
     #[must_use]
@@ -270,9 +270,9 @@ impl LockOptions {
     }
 
     /// Makes at most `tries` attempts, including the first one. While a caller waits behind other callers of the
-    /// handle, it sends no attempts. The call takes at most `tries` times the longest delay of the handle's [`Retry`].
-    /// An extension by the current holder may also use up a try. With one try, the call does not wait. Zero is refused
-    /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// handle, it sends no attempts. Not counting its attempts, the call waits for at most `tries` times the longest
+    /// delay of the handle's [`Retry`]. An extension by the current holder may also use up a try. With one try, the
+    /// call does not wait. Zero is refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -287,8 +287,8 @@ impl LockOptions {
     }
 
     /// Makes the handle extend the lock automatically until the lock is released or lost. Whenever half of the validity
-    /// is left, the handle extends the lock by its ttl. If an extension fails, the handle tries again in the remaining
-    /// time.
+    /// is left, the handle extends the lock to its full ttl. If an extension fails, the handle tries again in the
+    /// remaining time.
     ///
     /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
     ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`

@@ -37,7 +37,7 @@ pub enum LockError {
     /// The handle has reached one of its limits; nothing was sent. Held locks are not affected.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent. The handle does not detect a child
-    /// that the bare system call `clone` has made.
+    /// that `_Fork` or the bare system call `clone` has made.
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
     Closed,
@@ -173,7 +173,7 @@ pub enum ExtendError {
     /// The handle has reached one of its limits; nothing was sent, and the lock is unchanged.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent. The handle does not detect a child
-    /// that the bare system call `clone` has made.
+    /// that `_Fork` or the bare system call `clone` has made.
     Forked,
     /// The lock was already released, or the handle is closed.
     Closed,
@@ -233,7 +233,7 @@ pub enum UnlockError {
     /// work of another holder, and no node could report the overlap.
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent. The handle does not detect a child
-    /// that the bare system call `clone` has made.
+    /// that `_Fork` or the bare system call `clone` has made.
     Forked,
     /// The handle is closed, or a thread has panicked inside it. The key expires with its ttl.
     Closed,

@@ -19,12 +19,12 @@
 //! # What is allowed
 //!
 //! The drift of a lock covers two kinds of clock errors while the lock's keys live: wrong rates, and steps. One fifth
-//! of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. If
-//! the last answer is older than two seconds ([`PAUSE`]), the bounds widen by at most 0.05 % of the elapsed time,
-//! because no kernel slews a clock faster. The rest of the drift is the allowance for steps. In total, one clock may
-//! step by the allowance for the shortest ttl that a caller has requested. Steps within this allowance do not make
-//! locks with this ttl or a longer ttl expire early. If the steps add up to more than the allowance, the clock counts
-//! as stepped, and a new sum begins.
+//! of the drift covers the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. From
+//! two seconds after the last answer ([`PAUSE`]), the bounds widen at a rate of at most 0.05 %, because no kernel slews
+//! a clock faster. The rest of the drift is the allowance for steps. In total, one clock may step by the allowance for
+//! the shortest ttl that a caller has requested. Steps within this allowance do not make locks with this ttl or a
+//! longer ttl expire early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum
+//! begins.
 //!
 //! # Not here
 //!
