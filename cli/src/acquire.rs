@@ -68,7 +68,7 @@ pub(crate) struct Acquire {
 
     /// Delays the expiry of an unreleased lock.
     ///
-    /// If the holder does not release the lock, the nodes keep it for this time after its ttl.
+    /// If the holder does not release the lock, the nodes keep it for TIME longer than its ttl.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     lock_delay: Duration,
 

@@ -124,7 +124,8 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".PP\n{}command/", as_roff(MANUAL))
 }
 
-/// Where the pages of the library's manual are. An installed binary has no files of its own.
+/// The address of the library's manual. Man pages and error messages link there, because no manual is installed with
+/// the binary.
 pub(crate) const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/";
 
 /// Returns the section on the files that the command reads.

@@ -1,8 +1,8 @@
 //! The table of signals, and the handling of signals that ask a waiting command to end.
 //!
 //! If a signal killed the command immediately, the keys of its last attempt would stay on the nodes until they expire.
-//! So the signal first ends the wait. Then the command releases its lock, and lets the signal terminate it. If a signal
-//! was ignored when the program started, it stays ignored (`nohup`).
+//! So the signal first ends the wait. Then the command releases its lock, and lets the signal terminate it. A signal
+//! that was ignored when the program started (as under `nohup`) stays ignored.
 
 use std::fs;
 use std::future::Future;
@@ -87,7 +87,7 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     };
     let mut good = plain().chain(real_time()).chain([SIGKILL]);
     good.find(|signal| Some(*signal) == number).ok_or(
-        "give KILL or a signal that can be handled, by a name such as TERM or RTMIN+3, or by a number",
+        "give KILL or a signal that programs can handle, as a name (TERM, RTMIN+3) or as a number (15)",
     )
 }
 

@@ -11,9 +11,12 @@ pub fn all_open(engine: &Engine) -> Load {
 }
 
 /// Returns the steps of the open transaction at `node`, in order. Some commands in a transaction do not name their
-/// lock, so a test oracle uses this function to find it. Each item contains the kind of work, the resources, the token,
-/// the new ttl in milliseconds, the number of commands between `MULTI` and `EXEC`, the number of the question, and
-/// whether the result is still wanted.
+/// lock, so a test oracle uses this function to find it. Each item contains:
+///
+/// * the kind of work, the resources, and the token;
+/// * the new ttl in milliseconds;
+/// * the number of commands between `MULTI` and `EXEC`;
+/// * the number of the question that requested the work, and whether its result is still wanted.
 #[must_use]
 #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
 pub fn open_work(

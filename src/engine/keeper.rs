@@ -184,7 +184,7 @@ impl Keeper {
         left: Duration,
         timers: &mut Timers,
     ) {
-        // Adds one tick, because the timer also rounds up to whole ticks.
+        // The timer rounds up to whole ticks, so it may fire up to one tick late. One more tick makes up for this.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
         let busy = claim.busy_mut();
         busy.alert = busy.alert.max(ticks);

@@ -347,7 +347,7 @@ impl Parts {
         }
     }
 
-    /// Like [`wrote`](Self::wrote), but for a write to `resource` on any of the nodes.
+    /// Like [`wrote`](Self::wrote), but for `resource`, whose key this engine may have changed on any node.
     #[cold]
     #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {

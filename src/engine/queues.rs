@@ -120,7 +120,8 @@ pub(super) struct Place {
     /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
     /// waited. This flag is cleared when a contender is refused.
     is_read: bool,
-    /// The number of permits in the latest call for a permit. Zero means that no caller has asked for a permit.
+    /// The total number of permits, as stated by the latest request for a permit. Zero means that no caller has asked
+    /// for a permit.
     permits: u16,
     /// The number of permits and shared locks that were released.
     given_back: u32,

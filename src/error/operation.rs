@@ -358,7 +358,7 @@ pub enum RequestFault {
     #[error("zero tries were requested; request at least one")]
     NoTries,
     /// The handle uses no markers, so it cannot write them again.
-    #[error("only handles with a strict restart guard write markers; there is nothing to do")]
+    #[error("only handles with a strict restart guard write markers; this handle needs no markers")]
     NotStrict,
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum TlsProblem {
          only this program read the file"
     )]
     Password,
-    #[error("the key does not belong to the certificate; give a certificate with its own key")]
+    #[error("the key does not belong to the certificate; give a certificate and a key that match")]
     KeyMismatch,
     #[error(
         "the system has none; install the package `ca-certificates`, or give a file \

@@ -59,7 +59,7 @@ impl LocalRedlock {
         self.lock_with(name, &options.of_leader(owner))
     }
 
-    /// Like [`campaign_with`](Self::campaign_with) with this `ttl`, but waits without a limit. To
+    /// Like [`campaign_with`](Self::campaign_with), but takes a `ttl` instead of options, and has no deadline. To
     /// resign, [`unlock`](Self::unlock) the lock.
     ///
     /// # Errors

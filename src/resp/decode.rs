@@ -351,7 +351,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // After an attribute, the expected value still follows. Any other aggregate is the expected value.
+        // After an attribute, the expected value still follows. Any other aggregate is itself the expected value.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,

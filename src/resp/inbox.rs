@@ -146,7 +146,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // Returns early, because a caller that has read all replies calls `next` once more and gets `None`.
+        // A fast path: a caller that has read all replies calls `next` once more and gets `None`.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }

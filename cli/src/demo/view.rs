@@ -1,4 +1,5 @@
-//! The output of the running demo. On a terminal the output is a picture. Otherwise the output is one line each second.
+//! The output of the running demo. On a terminal, the demo redraws its output in place. Otherwise it prints one line
+//! each second.
 
 use std::io::stdout;
 use std::thread;

@@ -50,8 +50,8 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    // Asks a pidfd, because `/proc` may hide the process. If only its first thread has ended, `/proc` also wrongly
-    // shows a zombie.
+    // Uses a pidfd, because `/proc` may hide the process. If only the first thread of the process has ended, `/proc`
+    // also wrongly shows a zombie.
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => {
             let mut handle = [PollFd::new(&handle, PollFlags::IN)];

@@ -1,7 +1,8 @@
 //! Receives the signals that arrive at the supervisor or the watchdog.
 //!
-//! If a signal was ignored when the program started, it stays ignored (`nohup`), also in the command. So this program
-//! must not handle an ignored signal, because the command would then start with the signal's default action.
+//! A signal that was ignored when the program started (as under `nohup`) stays ignored, and the command ignores it too.
+//! So this program must not handle an ignored signal, because the command would then start with the signal's default
+//! action.
 
 use std::cell::RefCell;
 use std::io;
@@ -109,8 +110,8 @@ impl Signals {
         })
     }
 
-    /// Reads the signals while no command runs. Fails if a signal would end this program by default, or asks a command
-    /// to end.
+    /// Reads the signals while no command runs. Fails if a signal has arrived that would end this program by default,
+    /// or that would make it end its command.
     pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));

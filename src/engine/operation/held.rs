@@ -89,8 +89,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ExtendError::Expired);
         }
-        // If the nodes granted the lock to this engine, all nodes count. For locks of other engines, see
-        // `Keeper::voters`.
+        // If this engine took the lock, all nodes may vote. For locks of other engines, see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {

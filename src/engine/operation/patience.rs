@@ -24,7 +24,8 @@ pub(super) struct Patience {
     most: u64,
 }
 
-/// Returns the node timeout of a lock of `ttl` if no timeout is configured and no node is far away.
+/// Returns the default node timeout for a lock with this `ttl`. A configured timeout or a long round trip takes
+/// precedence.
 pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
     Duration::from_nanos(nanos(ttl) / 200).clamp(SHORTEST, LONGEST)
 }

@@ -108,7 +108,7 @@ impl Names {
         };
         self.taken -= 1;
         self.slots[gap] = EMPTY;
-        // Moves a name into the gap if it is behind the gap only because its own slot was taken.
+        // Moves a name into the gap if the name stands behind the gap only because its own slot was taken.
         for next in self.from(gap).skip(1) {
             if self.slots[next].is_empty() {
                 return;

@@ -448,8 +448,8 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // If a check of all nodes is due earlier, keeps its time, because the last check may have asked only some of
-        // them.
+        // If a check of all nodes is due earlier, it stays due, because the check at `now` may have asked only some
+        // nodes.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,

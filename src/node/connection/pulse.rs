@@ -61,7 +61,8 @@ impl Pulse {
         self.measured_from = now;
     }
 
-    /// Records that the driver did not read for a while before `now`. It is not known when the next answers arrived.
+    /// Records that the driver did not read for a while before `now`. Answers to earlier commands then give no samples,
+    /// because their arrival times are unknown.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;

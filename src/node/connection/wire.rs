@@ -55,7 +55,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// Puts `command` into the out buffer, after everything that must precede it.
+    /// Appends `command` to the out buffer, and records that an answer is expected.
     #[inline(always)]
     fn push(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         let start = self.outbox.push(command);

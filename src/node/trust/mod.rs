@@ -280,8 +280,8 @@ impl Trust {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
-    /// Records that the server has refused a command because it loads its data or follows another server, so its keys
-    /// may be replaced. After this refusal, an unchanged identity in the next handshake does not prove that the server
+    /// Records that the server refused a command because it is loading its data or is a replica. The server's keys may
+    /// then be replaced. After this refusal, an unchanged identity in the next handshake does not prove that the server
     /// still has its keys.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
