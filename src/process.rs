@@ -63,7 +63,7 @@ impl Process {
         }
     }
 
-    /// Sets whether all checks, also those of copies, find that they run in a forked child.
+    /// Sets whether this process and its clones pretend to be a forked child.
     #[cfg(test)]
     pub(crate) fn pretend(&self, is_foreign: bool) {
         self.pretends.store(is_foreign, Ordering::Relaxed);

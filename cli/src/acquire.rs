@@ -81,7 +81,7 @@ pub(crate) struct Acquire {
     /// Prints a line when it takes or releases the lock.
     ///
     /// The lines on stderr say how long the request took, how long the lock is valid, and which nodes confirmed the
-    /// lock. Even with --wait, the command also prints why it waits. `run` also reports each node that does not vote.
+    /// lock. The command prints why it waits, also with --wait. `run` also reports each node that does not vote.
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }

@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
 //! If `sysexits.h` or `env` defines a number for a case, this table uses it. `shearline run` exits with the status of
-//! its command. The user may choose the number of [`Status::Held`].
+//! its command. The option `-E` sets another number for [`Status::Held`].
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};

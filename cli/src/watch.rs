@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": on a majority of the nodes, the token now expires later than it previously did on any node.
+//! * "extended": a majority of the nodes now report a later expiry than any node reported before.
 //! * "released": the keys vanished before they could expire.
 //! * "broken": an operator has broken the lock.
 //! * "new holder": the token differs from the token of the last holder that the command has shown.
@@ -132,7 +132,7 @@ fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// What the command remembers of the states that it has shown.
+/// What the command has learned from the states that it has shown.
 #[derive(Default)]
 struct Seen {
     /// The latest state that shows holders of the lock, or shows that it is free.

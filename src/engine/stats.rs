@@ -65,8 +65,8 @@ pub struct Stats {
     pub held: usize,
     /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// The current number of releases that a node has refused, or has not received because it is down or its
-    /// connection's buffer is full.
+    /// The current number of outstanding releases. A release is outstanding if a node has refused it or is down, or if
+    /// the buffer of the node's connection is full.
     pub debts: usize,
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,

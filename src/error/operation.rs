@@ -195,7 +195,7 @@ impl ExtendError {
                         "repair the nodes named here before the deadline"
                     }
                     true => {
-                        "finish the work before the deadline, because a quarantine usually lasts longer"
+                        "finish the work before the deadline, because a quarantine usually ends after it"
                     }
                     false => "try again before the deadline",
                 };

@@ -927,7 +927,7 @@ mod tests {
         // A caller of `extend` already holds a lock, so the advice is different.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
-        quarantine usually lasts longer";
+        quarantine usually ends after it";
         assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

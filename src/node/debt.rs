@@ -50,7 +50,7 @@ impl Debts {
         }
     }
 
-    /// Records that [`Debts::pop`] has returned a forgotten entry.
+    /// Decrements the number of forgotten entries, because [`Debts::pop`] has returned one.
     pub(crate) fn popped_forgotten(&mut self) {
         self.forgotten -= 1;
     }

@@ -208,7 +208,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // Returns only whether the key is a sorted set, because `keep_token` has stored the token.
+        // `keep_token` has already stored the token, so this returns only whether the key is a sorted set.
         Request::Name { .. } => match three(value).and_then(|(_, _, key)| key.as_items()) {
             Some(_) => Some(Reply::Foreign(0).into()),
             None => Some(Reply::Done.into()),

@@ -160,7 +160,7 @@ impl Request {
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
-            // `Overwrite` must change the key whether or not the node's answers count, so its answer is not a vote.
+            // `Overwrite` must also change the key on nodes that may not vote, so it does not ask for a vote.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }

@@ -120,8 +120,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// `true` if there are places or notes. This flag changes only while both the engine and the notes are locked, so
-    /// each thread sees its own notes.
+    /// `true` if there are notes, or free places for notes. This flag changes only while both the engine and the notes
+    /// are locked, so a thread that has added a note does not miss it.
     in_use: AtomicBool,
 }
 

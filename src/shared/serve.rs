@@ -247,8 +247,8 @@ impl Shared {
             // Remembers the operation, which identifies this thread as the owner of the poller. The slot forgets the
             // operation when the outcome is decided.
             round = round.or(slot.round());
-            // Makes this thread the owner of the poller before it reads or writes. Otherwise, the I/O thread would be
-            // called to take the poller when the section ends.
+            // Makes this thread the owner of the poller before it reads or writes. Otherwise, the end of the section
+            // would wake the I/O thread to take the poller.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;

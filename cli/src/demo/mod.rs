@@ -74,9 +74,9 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead of the demo's own nodes.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
-    /// the servers may be down. The demo uses one key, named shearline-demo: followed by a number. The demo does not
-    /// stop these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id
-    /// that `redis-cli info server` shows), and continue it later (kill -CONT).
+    /// the servers may be down. The demo uses one key, shearline-demo:N, where N is a number. The demo does not stop
+    /// these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 

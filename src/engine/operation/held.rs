@@ -276,7 +276,7 @@ impl LockQuestion {
         self.decide(Verdict::RunOut, cx);
     }
 
-    /// Removes the question from its claim, because the question no longer counts votes. A second call has no effect.
+    /// Removes the question from its claim, because it needs no more votes. A second call has no effect.
     fn forget(&self, cx: &mut Context<'_>) {
         if matches!(self.verdict, Verdict::Open)
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)

@@ -61,8 +61,8 @@ impl Scan {
         }
     }
 
-    /// Sets the time in which `node` must answer. Even a late answer is useful, so the node gets the same timeout as
-    /// for the longest lock.
+    /// Sets the time in which `node` must answer. Even a late answer is useful, so the timeout is that of the longest
+    /// lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);

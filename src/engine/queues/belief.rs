@@ -106,7 +106,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Creates a belief for this number of `nodes`, about which nothing is known yet.
+    /// Creates a belief about `nodes` nodes. Nothing is known about any of them yet.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
